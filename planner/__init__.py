@@ -1,0 +1,98 @@
+"""cgplan: which CUDA graphs vLLM will capture, which batches run in them, and why, before the server starts.
+
+    >>> from cgplan import Deployment, resolve
+    >>> resolve(Deployment(max_num_seqs=64)).max_capture_size
+    128
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from ._version import __version__
+
+if TYPE_CHECKING:
+    from .deployment import (
+        AttentionOptions,
+        CompilationOptions,
+        Deployment,
+        Gpu,
+        KVTransferOptions,
+        PassOptions,
+        Software,
+        SpeculativeOptions,
+    )
+    from .errors import CgplanError, InputError, StartupError
+    from .model_shape import ModelShape
+    from .resolve import Batch, Dispatch, Graph, Overrides, Resolution, resolve
+    from .vocabulary import AttentionCGSupport, CompilationMode, CUDAGraphMode, Runner, UsageContext
+
+# Imported on first use: `cgplan --version` and shell completion must not pay for pydantic.
+_HOMES = {
+    "AttentionCGSupport": "vocabulary",
+    "AttentionOptions": "deployment",
+    "Batch": "resolve",
+    "CUDAGraphMode": "vocabulary",
+    "CgplanError": "errors",
+    "CompilationMode": "vocabulary",
+    "CompilationOptions": "deployment",
+    "Deployment": "deployment",
+    "Dispatch": "resolve",
+    "Gpu": "deployment",
+    "Graph": "resolve",
+    "InputError": "errors",
+    "KVTransferOptions": "deployment",
+    "ModelShape": "model_shape",
+    "Overrides": "resolve",
+    "PassOptions": "deployment",
+    "Resolution": "resolve",
+    "Runner": "vocabulary",
+    "Software": "deployment",
+    "SpeculativeOptions": "deployment",
+    "StartupError": "errors",
+    "UsageContext": "vocabulary",
+    "resolve": "resolve",
+}
+
+__all__ = [  # noqa: RUF022
+    "__version__",
+    "AttentionCGSupport",
+    "AttentionOptions",
+    "Batch",
+    "CUDAGraphMode",
+    "CgplanError",
+    "CompilationMode",
+    "CompilationOptions",
+    "Deployment",
+    "Dispatch",
+    "Gpu",
+    "Graph",
+    "InputError",
+    "KVTransferOptions",
+    "ModelShape",
+    "Overrides",
+    "PassOptions",
+    "Resolution",
+    "Runner",
+    "Software",
+    "SpeculativeOptions",
+    "StartupError",
+    "UsageContext",
+    "resolve",
+]
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module = import_module(f".{home}", __name__)
+    # The package `resolve` is bound to its own name on import, and is callable; see its docstring.
+    value = module if name == home else getattr(module, name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOMES})

@@ -1,0 +1,104 @@
+"""Errors that a person reads: what is wrong, where, and how to fix it, each on one line."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from typing import Any
+
+
+class CgplanError(Exception):
+    """Base of every error that cgplan raises on purpose.
+
+    Attributes:
+        code: stable code, for `cgplan explain`.
+        message: what is wrong, one line.
+        where: the flag, field or file:line it concerns, or None.
+        fix: what to do, one line, or None.
+    """
+
+    def __init__(
+        self, message: str, *, code: str = "CG900", where: str | None = None, fix: str | None = None
+    ) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = _one_line(message)
+        self.where = _one_line(where) if where else None
+        self.fix = _one_line(fix) if fix else None
+
+    def as_dict(self) -> dict[str, str | None]:
+        return {"code": self.code, "message": self.message, "where": self.where, "fix": self.fix}
+
+    def __str__(self) -> str:
+        return self.message
+
+
+class InputError(CgplanError):
+    """What was given cannot be read or is not known; vLLM was never asked."""
+
+
+class StartupError(CgplanError):
+    """vLLM itself would refuse to start with this deployment.
+
+    Attributes:
+        stage: the step of vLLM's start that refuses, in the vocabulary of the golden records.
+        raised_as: the name of the exception type that vLLM's caller sees.
+        raised_in: the vLLM config class or function that raises.
+        settings: vLLM's settings by its own names, where the configuration stood before the refusal; else None.
+    """
+
+    settings: dict[str, Any] | None = None
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: str,
+        stage: str = "create_engine_config",
+        raised_as: str = "ValidationError",
+        raised_in: str = "VllmConfig",
+        where: str | None = None,
+        fix: str | None = None,
+    ) -> None:
+        super().__init__(message, code=code, where=where, fix=fix)
+        self.stage = stage
+        self.raised_as = raised_as
+        self.raised_in = raised_in
+
+    def as_dict(self) -> dict[str, str | None]:
+        return {
+            **super().as_dict(),
+            "stage": self.stage,
+            "raised_as": self.raised_as,
+            "raised_in": self.raised_in,
+        }
+
+
+def nearest(name: str, known: Iterable[str], count: int = 3) -> list[str]:
+    """The known names most like `name`, best first; case and `-`/`_` do not count."""
+
+    def fold(text: str) -> str:
+        return text.casefold().replace("-", "_").replace(" ", "_")[:200]
+
+    folded: dict[str, str] = {}
+    for item in known:
+        folded.setdefault(fold(item), item)
+    return [folded[f] for f in difflib.get_close_matches(fold(name), folded, n=count, cutoff=0.5)]
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str | None:
+    """A fix line that names the nearest known names, or None when nothing is near."""
+    near = nearest(name, known)
+    if not near:
+        return None
+    return f"did you mean {near[0]}?" if len(near) == 1 else f"did you mean one of {', '.join(near)}?"
+
+
+def shorten(value: object, limit: int = 80) -> str:
+    """`value` as text short enough for one line of an error."""
+    text = value if isinstance(value, str) else repr(value)
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())

@@ -1,0 +1,149 @@
+"""The longest sequence that vLLM derives from a config.json, and the data type that `--dtype auto` gives.
+
+Follows vllm/transformers_utils/model_arch_config_convertor.py:350-392 and vllm/config/model.py:2423-2684 at 0.33.0.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ..errors import shorten
+from .hf_node import MAX_INT, ConfigNode, bad_value
+
+DEFAULT_MAX_LEN = 2048
+"""Where no key tells, config/model.py:2595."""
+
+_LENGTH_KEYS = (
+    "max_position_embeddings",
+    "n_positions",
+    "max_seq_len",
+    "seq_length",
+    "model_max_length",
+    "max_target_positions",
+    "max_sequence_length",
+    "max_seq_length",
+    "seq_len",
+)
+# RoPE kinds whose factor max_position_embeddings already holds, config/model.py:2617-2624.
+_SCALED_ALREADY = ("su", "longrope", "llama3", "yarn", "deepseek_yarn", "deepseek_llama_scaling", "telechat3-yarn")
+# Keys of rope_parameters that are given by layer type: ALLOWED_LAYER_TYPES of Transformers 5.20, and DeepSeek V4's.
+_NESTED_KEYS = frozenset(
+    """
+    full_attention sliding_attention chunked_attention window_attention indexed_attention
+    compressed_sparse_attention heavily_compressed_attention minimax_m3_sparse conv moe hybrid hybrid_sliding
+    reference_sliding_attention linear_attention sparse dense main compress
+    """.split()
+)
+
+_DTYPES = {
+    "bfloat16": "bfloat16",
+    "float16": "float16",
+    "half": "float16",
+    "float32": "float32",
+    "float": "float32",
+    "float64": "float64",
+    "double": "float64",
+    "float8_e4m3fn": "float8_e4m3fn",
+    "float8_e5m2": "float8_e5m2",
+    "int8": "int8",
+    "uint8": "uint8",
+}
+# config/model.py:2398-2403.
+_NO_FLOAT16 = ("gemma2", "gemma3", "gemma3_text", "glm4")
+
+
+def derived_max_len(root: ConfigNode, text: ConfigNode, *, cap: int | None, encoder_length: int | None) -> int:
+    """The default of `--max-model-len`, tokens.
+
+    Args:
+        cap: model_max_length of the tokenizer, where vLLM looks at it.
+        encoder_length: max_seq_length of a sentence-transformers checkpoint, which overrides all.
+
+    Raises:
+        InputError: CG912 a length or a RoPE entry has the wrong type or is out of range.
+    """
+    length = _longest(text)
+    if root.model_type == "moss_audio" and isinstance(root.raw.get("language_config"), dict):
+        inner = root.raw["language_config"].get("max_position_embeddings")
+        length = inner if isinstance(inner, int) and not isinstance(inner, bool) else length
+    if cap is not None:
+        length = cap if length is None else min(length, cap)
+    derived = float(DEFAULT_MAX_LEN if length is None else length)
+    ropes = list(_ropes(text))
+    if ropes and "gemma3" not in text.model_type:
+        derived *= _scaling_factor(ropes, text.at("rope_parameters"))
+    if encoder_length is not None:
+        derived = float(encoder_length)
+    if any(_rope_type(rope) in ("longrope", "su") for rope in ropes):
+        original = text.integer("original_max_position_embeddings")
+        derived = derived if original is None else float(original)
+    if not math.isfinite(derived) or not 1 <= derived <= MAX_INT:
+        raise bad_value(text.at("max_position_embeddings"), "the longest sequence must be 1 to 2147483647 tokens")
+    return int(derived)
+
+
+def _longest(text: ConfigNode) -> int | None:
+    lengths = [n for n in (text.integer(key) for key in _LENGTH_KEYS) if n is not None]
+    # Command-R's key overrides the smaller ones.
+    return text.integer("model_max_length") or (min(lengths) if lengths else None)
+
+
+def _ropes(text: ConfigNode) -> Iterator[Mapping[str, Any]]:
+    """RoPE parameters, one a layer type where they are given by layer type."""
+    scaling = text.get("rope_scaling")
+    given = scaling if scaling else text.get("rope_parameters")
+    if given is None or given == {}:
+        return
+    if not isinstance(given, dict):
+        raise bad_value(text.at("rope_scaling"), f"an object expected, got {shorten(given, 40)}")
+    if _NESTED_KEYS.issuperset(given):
+        yield from (rope for rope in given.values() if isinstance(rope, dict) and rope)
+    else:
+        yield given
+
+
+def _rope_type(rope: Mapping[str, Any]) -> Any:
+    return rope.get("rope_type", rope.get("type", "default"))
+
+
+def _scaling_factor(ropes: list[Mapping[str, Any]], where: str) -> float:
+    factor: Any = 1.0
+    for rope in ropes:
+        kind = _rope_type(rope)
+        if not (isinstance(kind, str) and kind in _SCALED_ALREADY):
+            factor = rope.get("factor", factor)
+    if factor is None:
+        return 1.0
+    if isinstance(factor, bool) or not isinstance(factor, (int, float)) or not 0 < factor <= 1e9:
+        raise bad_value(f"{where}.factor", f"a positive number expected, got {shorten(factor, 40)}")
+    return float(factor)
+
+
+def auto_dtype(root: ConfigNode, text: ConfigNode, *, pooling: bool) -> str:
+    """The torch name of the data type that `--dtype auto` gives on a GPU of compute capability 8.0 or more.
+
+    Raises:
+        InputError: CG912 torch has no data type of that name.
+    """
+    declared = _declared_dtype(root) or _declared_dtype(text)
+    for key in ("vision_config", "encoder_config"):
+        part = root.get(key)
+        if declared is None and isinstance(part, dict):
+            declared = _declared_dtype(ConfigNode(part, {}, "", root.at(f"{key}.")))
+    float16_works = root.model_type not in _NO_FLOAT16
+    preferred = "float16" if pooling and float16_works else "bfloat16"
+    if declared is None or declared == "float32":
+        return preferred
+    return declared if declared == "bfloat16" or (declared == "float16" and float16_works) else preferred
+
+
+def _declared_dtype(node: ConfigNode) -> str | None:
+    for key in ("dtype", "torch_dtype"):
+        name = node.text(key)
+        if name is not None:
+            if name not in _DTYPES:
+                raise bad_value(node.at(key), f"torch has no data type {shorten(name, 40)}")
+            return _DTYPES[name]
+    return None

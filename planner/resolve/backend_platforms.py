@@ -1,0 +1,166 @@
+"""Selection of a backend where the platform is not CUDA: vllm/platforms/{rocm,xpu,cpu}.py at 0.33.0.
+
+Only what the deployment tells is used; what AITER or the CPU can do is assumed and said so.
+"""
+
+from __future__ import annotations
+
+from ..deployment import Deployment
+from ..errors import InputError, StartupError
+from ..trace import Trace
+from .attention_layer import Layer
+from .backend_checks import reasons
+from .backend_combinations import Reason
+from .backend_facts import Catalogue
+from .backend_selection import AUTOMATIC, Selected
+from .backend_support import ALWAYS, FLASH_ATTENTION_LEVEL, SINGLE_TOKEN, Level
+
+
+def choose_elsewhere(
+    deployment: Deployment, layer: Layer, name: str | None, facts: Catalogue, trace: Trace
+) -> Selected:
+    """The backend of `layer` on ROCm, XPU or the CPU.
+
+    Raises:
+        InputError: the platform is not modelled.
+        StartupError: vLLM refuses.
+    """
+    platform = deployment.gpu.platform
+    if platform == "rocm":
+        selected = _rocm(deployment, layer, name, facts, trace)
+    elif platform == "xpu":
+        selected = _xpu(layer, name, facts)
+    elif platform == "cpu":
+        selected = _cpu(deployment, layer, name, facts, trace)
+    else:
+        raise InputError(
+            f"attention backends of platform {platform} are not modelled",
+            code="CG329",
+            where="gpu.platform",
+            fix="use cuda, rocm, xpu or cpu",
+        )
+    if name != selected.backend.enum:
+        why = f"selection of platform {platform}"
+        trace.decide(AUTOMATIC, "attention_backend", name, selected.backend.enum, why)
+    return selected
+
+
+def _refused(name: str, why: str, raised_as: str = "ValueError") -> StartupError:
+    return StartupError(
+        f"attention backend {name} does not fit: {why}",
+        code="CG302",
+        stage="attn_backend_selection",
+        raised_as=raised_as,
+        raised_in="attention selector",
+        where="--attention-backend",
+        fix="leave the backend out",
+    )
+
+
+def _rocm(deployment: Deployment, layer: Layer, name: str | None, facts: Catalogue, trace: Trace) -> Selected:
+    """vllm/platforms/rocm.py:531-569,774-830."""
+    if name is not None:
+        against = reasons(facts.backends[name], layer)
+        if against:
+            raise _refused(name, "; ".join(reason.text for reason in against))
+        return Selected(facts.backends[name])
+    order = _rocm_order(deployment, layer, trace)
+    rejected: list[tuple[str, tuple[Reason, ...]]] = []
+    for candidate in order:
+        against = reasons(facts.backends[candidate], layer)
+        if not against:
+            return Selected(facts.backends[candidate], tuple(rejected))
+        rejected.append((candidate, against))
+    raise StartupError(
+        "no attention backend fits this model on ROCm",
+        code="CG303",
+        stage="attn_backend_selection",
+        raised_as="ValueError",
+        raised_in="attention selector",
+        fix="; ".join(f"{candidate}: {against[0].text}" for candidate, against in rejected),
+    )
+
+
+def _rocm_order(deployment: Deployment, layer: Layer, trace: Trace) -> list[str]:
+    env = deployment.env
+    found = "aiter" in deployment.software.packages
+    trace.assume(
+        f"AITER is {'' if found else 'not '}installed (software.packages) and the GPU is of the CDNA family"
+    )
+    enabled = found and env.get("VLLM_ROCM_USE_AITER", "0").lower() in ("1", "true")
+
+    def switched_on(flag: str) -> bool:
+        return enabled and env.get(flag, "1").lower() in ("1", "true")
+
+    if layer.sparse:
+        return ["ROCM_AITER_MLA_SPARSE"]
+    if layer.mla:
+        if switched_on("VLLM_ROCM_USE_AITER_MLA"):
+            return ["ROCM_AITER_MLA", "TRITON_MLA", "ROCM_AITER_TRITON_MLA"]
+        return ["TRITON_MLA"]
+    order = [] if layer.kv_connector or deployment.model.is_encoder_decoder else ["ROCM_ATTN"]
+    if switched_on("VLLM_ROCM_USE_AITER_MHA"):
+        order.append("ROCM_AITER_FA")
+    if found:
+        order.append("ROCM_AITER_UNIFIED_ATTN")
+    return [*order, "TRITON_ATTN", "TURBOQUANT", "ROCM_OCTAVE", "ULTRAQUANT"]
+
+
+def _xpu(layer: Layer, name: str | None, facts: Catalogue) -> Selected:
+    """vllm/platforms/xpu.py:144-265."""
+    backends = facts.backends
+    flash = Selected(
+        backends["FLASH_ATTN"],
+        level=Level(ALWAYS, f"XPU ({FLASH_ATTENTION_LEVEL.source})", FLASH_ATTENTION_LEVEL),
+    )
+    if layer.kv_dtype.startswith("turboquant_"):
+        return Selected(backends["TURBOQUANT"])
+    if layer.sparse:
+        return Selected(backends["XPU_MLA_SPARSE"])
+    if layer.mla:
+        return _xpu_mla(layer, name, facts)
+    if name == "TRITON_ATTN":
+        return Selected(backends["TRITON_ATTN"])
+    if layer.batch_invariant:
+        return flash if name == "FLASH_ATTN" else Selected(backends["TRITON_ATTN"])
+    if layer.mm_prefix:
+        if name == "FLASH_ATTN":
+            return flash
+        fits = layer.dtype != "float32" and layer.head_size in backends["TRITON_FLASH_ATTN"].heads
+        if name in (None, "TRITON_FLASH_ATTN") and fits:
+            return Selected(backends["TRITON_FLASH_ATTN"])
+        return Selected(backends["TRITON_ATTN"])
+    if layer.dtype == "float32":
+        return Selected(backends["TRITON_ATTN"])
+    if name not in (None, "FLASH_ATTN"):
+        raise _refused(name or "", "XPU runs FLASH_ATTN and TRITON_ATTN")
+    return flash
+
+
+def _xpu_mla(layer: Layer, name: str | None, facts: Catalogue) -> Selected:
+    if name not in (None, "TRITON_MLA", "FLASH_ATTN_MLA"):
+        raise _refused(name or "", "XPU runs FLASH_ATTN_MLA and TRITON_MLA for MLA models")
+    unquantized = layer.kv_dtype in facts.backends["FLASH_ATTN_MLA"].kv
+    fits = layer.head_size == 576 and layer.dtype != "float32" and unquantized
+    if name == "TRITON_MLA" or not (fits or name == "FLASH_ATTN_MLA"):
+        return Selected(facts.backends["TRITON_MLA"])
+    if not fits:
+        raise _refused("FLASH_ATTN_MLA", "on XPU it takes head size 576 and an unquantized KV cache")
+    decided = Level(
+        SINGLE_TOKEN, "XPU (vllm/v1/attention/backends/mla/flashattn_mla.py:279)", FLASH_ATTENTION_LEVEL
+    )
+    return Selected(facts.backends["FLASH_ATTN_MLA"], level=decided, override="XPUFlashAttnMLABackend")
+
+
+def _cpu(deployment: Deployment, layer: Layer, name: str | None, facts: Catalogue, trace: Trace) -> Selected:
+    """vllm/platforms/cpu.py:148-197. Another backend that is asked for is ignored with a log line."""
+    if layer.sparse:
+        raise _refused("for sparse attention", "the CPU has none", "NotImplementedError")
+    if layer.mla:
+        amx = "amx" in deployment.software.packages
+        trace.assume(f"the CPU has {'' if amx else 'no '}AMX tiles (software.packages)")
+        return Selected(facts.backends["AMX_MLA" if amx and name != "CPU_MLA" else "CPU_MLA"])
+    cpu = facts.backends["CPU_ATTN"]
+    if layer.kv_dtype not in (*cpu.kv, "bfloat16", "float16"):
+        raise _refused("CPU_ATTN", f"KV cache dtype {layer.kv_dtype}")
+    return Selected(cpu)

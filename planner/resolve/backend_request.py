@@ -1,0 +1,255 @@
+"""What a deployment asks of the backend selection, after the settings that vLLM makes for the architecture.
+
+Sources: vllm/config/attention.py:164-230, vllm/engine/arg_utils.py:2726-2767 and
+vllm/model_executor/models/config.py:73-140,298-428.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from ..deployment import Deployment
+from ..errors import InputError, StartupError, did_you_mean, shorten
+from ..model_shape import ModelShape
+from ..trace import Rule, Trace
+from .attention_layer import Installed, Layer, fa_supported
+from .backend_facts import Catalogue
+
+UNKNOWN_NAME = Rule(
+    code="CG305",
+    title="The name of an attention backend must be one that vLLM knows",
+    why="vLLM upper-cases the name and looks it up; older spellings are no aliases.",
+    example="--attention-backend XFORMERS: refused.",
+    instead="Use a known name, or auto.",
+    source="vllm/v1/attention/backends/registry.py:18-31",
+)
+KV_DTYPE_OF_MODEL = Rule(
+    code="CG306",
+    title="The KV cache dtype is changed for this architecture",
+    why="Its kernels were validated with another dtype than the one asked for.",
+    example="GLM-5 on a B200 with --kv-cache-dtype auto: fp8_e4m3.",
+    instead="Give --kv-cache-dtype bfloat16 to keep an unquantized cache where the model has one.",
+    source="vllm/model_executor/models/config.py:73-140",
+)
+BACKEND_OF_MODEL = Rule(
+    code="CG307",
+    title="The attention settings are changed for this architecture",
+    why="Layers with different head sizes, or with causal and bidirectional attention in one batch, do not "
+    "run in every backend.",
+    example="Gemma 4 on an A100: TRITON_ATTN; on an H100: FlashAttention 4 for all layers.",
+    instead="Give --attention-backend to choose yourself.",
+    source="vllm/model_executor/models/config.py:298-428",
+)
+BACKEND_PER_KIND = Rule(
+    code="CG309",
+    title="attention_config.backend_per_kind gives groups of layers a backend of their own",
+    why="A model may mix attention kinds, and each can run in another backend.",
+    example='{"sliding_window": "TRITON_ATTN"}: the sliding layers of Gemma 3 run in Triton.',
+    instead="Leave the map out: every group then follows --attention-backend or the automatic selection.",
+    source="vllm/v1/attention/selector.py:182-192",
+)
+
+AUTO_ALIASES = frozenset({"CUTLASS_MSA", "TRITON_MSA"})
+"""They set MiniMax M3's decode kernel and leave the selection automatic (config/attention.py:164-172)."""
+
+KINDS = (
+    "full_attention",
+    "mla_attention",
+    "sliding_window",
+    "sliding_window_mla",
+    "mamba",
+    "chunked_local_attention",
+    "sink_full_attention",
+    "encoder_only_attention",
+    "cross_attention",
+    "unknown",
+)
+"""Keys of backend_per_kind (vllm/v1/kv_cache_interface.py:183-193)."""
+
+
+class Request(NamedTuple):
+    """The selection's settings. `backend` None: automatic."""
+
+    backend: str | None
+    per_kind: Mapping[str, str]
+    kv_dtype: str
+    fa_version: int | None
+    non_causal: bool
+
+    def for_kind(self, kind: str) -> str | None:
+        return self.per_kind.get(kind, self.backend) if self.per_kind else self.backend
+
+
+def request_of(deployment: Deployment, facts: Catalogue, trace: Trace) -> Request:
+    """The settings of `deployment`.
+
+    Raises:
+        InputError: an unknown backend name or kind.
+        StartupError: vLLM refuses the backend for this architecture.
+    """
+    options = deployment.attention_config
+    asked = deployment.attention_backend if deployment.attention_backend is not None else options.backend
+    backend = backend_name(asked, facts, "--attention-backend") if asked is not None else None
+    per_kind = _per_kind(options.backend_per_kind, facts) if options.backend_per_kind else {}
+    kv_dtype = effective_kv_cache_dtype(deployment, facts, trace)
+    version: int | None = options.flash_attn_version
+    if kv_dtype.startswith(("turboquant_", "ultraquant_")) and version != 2:
+        version = 2
+    request = Request(backend, per_kind, kv_dtype, version, options.use_non_causal)
+    if deployment.model.architecture in facts.settings["mixed_head_sizes"]:
+        return _mixed_head_sizes(deployment, request, facts, trace)
+    return request
+
+
+def backend_name(text: str, facts: Catalogue, where: str) -> str | None:
+    """The enum name that `text` means, or None for automatic.
+
+    Raises:
+        InputError: no such backend.
+    """
+    name = text.upper()
+    if name == "AUTO" or name in AUTO_ALIASES:
+        return None
+    return _known_name(name, text, facts, where)
+
+
+def _known_name(name: str, text: str, facts: Catalogue, where: str) -> str:
+    if name in facts.backends:
+        return name
+    raise InputError(
+        f"unknown attention backend {shorten(text)}",
+        code="CG305",
+        where=where,
+        fix=did_you_mean(text, facts.backends) or f"known: {', '.join(facts.backends)}",
+    )
+
+
+def _per_kind(given: Mapping[str, str], facts: Catalogue) -> dict[str, str]:
+    names: dict[str, str] = {}
+    for kind, text in given.items():
+        where = f"attention_config.backend_per_kind.{shorten(kind, 40)}"
+        if kind not in KINDS:
+            fix = did_you_mean(kind, KINDS) or f"known: {', '.join(KINDS)}"
+            message = f"unknown KV cache group kind {shorten(kind)}"
+            raise InputError(message, code="CG309", where=where, fix=fix)
+        # "auto" means nothing here: the map is looked up in the enum without that exception.
+        names[kind] = _known_name(text.upper(), text, facts, where)
+    return names
+
+
+def effective_kv_cache_dtype(deployment: Deployment, facts: Catalogue, trace: Trace) -> str:
+    """The KV cache dtype of the run: what was asked, else what the checkpoint asks for, else auto."""
+    model = deployment.model
+    asked = deployment.kv_cache_dtype
+    kv_dtype = asked if asked != "auto" or model.kv_cache_dtype is None else model.kv_cache_dtype
+    settings = facts.settings
+    sm10 = deployment.gpu.platform == "cuda" and deployment.gpu.major == 10
+    architecture = model.architecture
+    changed = kv_dtype
+    if kv_dtype == "bfloat16" and architecture in settings["bfloat16_kv_is_auto"]:
+        changed = "auto"
+    elif kv_dtype == "auto" and sm10 and architecture in settings["sm10_kv_fp8_e4m3"]:
+        changed = "fp8_e4m3"
+    elif kv_dtype == "auto" and sm10 and architecture in settings["sm10_sparse_kv_fp8"] and model.index_topk:
+        changed = "fp8"
+    if changed != kv_dtype:
+        trace.decide(KV_DTYPE_OF_MODEL, "kv_cache_dtype", kv_dtype, changed)
+    return changed
+
+
+def _mixed_head_sizes(deployment: Deployment, request: Request, facts: Catalogue, trace: Trace) -> Request:
+    """Gemma 4 and its kin have layers of several head sizes."""
+    architecture = deployment.model.architecture
+    backend, version, non_causal = request.backend, request.fa_version, request.non_causal
+    trace.assume(f"{architecture}: sliding and full attention layers have different head sizes, at most 512")
+    probe = layer_of(deployment, deployment.model, request, dtype="bfloat16", facts=facts)
+    if fa_supported(probe, 4) and deployment.gpu.platform == "cuda":
+        per_layer = deployment.gpu.major == 9 and request.kv_dtype.startswith("fp8")
+        if version is None and backend in (None, "FLASH_ATTN") and not per_layer:
+            version = 4
+            trace.decide(BACKEND_OF_MODEL, "attention_config.flash_attn_version", None, 4)
+    elif deployment.gpu.platform != "xpu" and backend is None:
+        backend = "TRITON_ATTN"
+    if architecture in facts.settings["triton_by_default"] and backend is None:
+        backend = "TRITON_ATTN"
+    if architecture in facts.settings["diffusion"]:
+        if backend == "FLASHINFER":
+            raise StartupError(
+                "FLASHINFER cannot mix causal and bidirectional attention in one batch, as this model does",
+                code="CG307",
+                where="--attention-backend",
+                fix="use FLASH_ATTN or TRITON_ATTN",
+            )
+        non_causal = non_causal or backend is None
+    if backend != request.backend:
+        trace.decide(BACKEND_OF_MODEL, "attention_backend", request.backend, backend)
+    return request._replace(backend=backend, fa_version=version, non_causal=non_causal)
+
+
+def layer_of(
+    deployment: Deployment,
+    model: ModelShape,
+    request: Request,
+    *,
+    dtype: str,
+    facts: Catalogue,
+    attn_type: str = "decoder",
+    sliding_window: bool = False,
+    tensor_parallel_size: int | None = None,
+) -> Layer:
+    """A layer of `model` in this deployment. `dtype` is the activation dtype."""
+    software = deployment.software
+    tp = tensor_parallel_size or deployment.tensor_parallel_size
+    spec = deployment.speculative_config
+    transfer = deployment.kv_transfer_config
+    settings = facts.settings
+    return Layer(
+        capability=deployment.gpu.capability,
+        installed=Installed(
+            software.flashinfer,
+            software.flashinfer_cubins,
+            software.flash_attn_3,
+            software.flash_attn_4,
+            software.deep_gemm,
+            software.packages,
+        ),
+        head_size=model.head_size,
+        dtype=dtype,
+        kv_dtype=request.kv_dtype,
+        run_kv_dtype=request.kv_dtype,
+        block_size=deployment.block_size,
+        num_heads=model.num_attention_heads // tp,
+        num_kv_heads=1 if model.use_mla else max(1, model.num_kv_heads // tp),
+        attn_type=attn_type,
+        mla=model.use_mla,
+        sparse=model.use_mla and model.index_topk is not None,
+        sinks=model.has_sinks,
+        mm_prefix=model.is_mm_prefix_lm,
+        sliding_window=sliding_window,
+        unclamped_window=model.sliding_window is not None
+        and model.architecture not in settings["mixed_head_sizes"],
+        rswa=model.architecture in settings["rswa"],
+        softcap=model.architecture in settings["softcap"],
+        diffusion=model.is_diffusion,
+        non_causal=request.non_causal,
+        batch_invariant=is_batch_invariant(deployment),
+        kv_connector=transfer is not None and None not in (transfer.kv_connector, transfer.kv_role),
+        pcp_size=deployment.prefill_context_parallel_size,
+        dcp_size=deployment.decode_context_parallel_size,
+        adaptive_verification=spec is not None and spec.enable_adaptive_verification,
+        speculative_tokens=(spec.num_speculative_tokens or 0) if spec is not None else 0,
+        fa_version=request.fa_version,
+        use_trtllm=deployment.attention_config.use_trtllm_attention,
+        kv_lora_rank=model.kv_lora_rank,
+        qk_nope_head_dim=model.qk_nope_head_dim,
+        qk_rope_head_dim=model.qk_rope_head_dim,
+        v_head_dim=model.v_head_dim,
+        index_topk=model.index_topk,
+    )
+
+
+def is_batch_invariant(deployment: Deployment) -> bool:
+    """VLLM_BATCH_INVARIANT, read as vLLM reads it: as a whole number."""
+    value = deployment.env.get("VLLM_BATCH_INVARIANT", "0").strip()
+    return value.lstrip("+-").isdigit() and int(value) != 0

@@ -1,0 +1,310 @@
+"""Parallelism: what combinations start, and where they cost CUDA graphs.
+
+Source: vllm/config/parallel.py, vllm/config/model.py:1498-1610, vllm/config/vllm.py:2107-2206 @ 0.33.0.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NoReturn
+
+from ..errors import StartupError
+from ..model_shape import ModelShape
+from ..trace import Rule
+from ..vocabulary import CompilationMode, CUDAGraphMode
+
+if TYPE_CHECKING:
+    from .engine import Engine
+
+DEEPEP_HIGH_THROUGHPUT = Rule(
+    "CG601",
+    title="DeepEP high-throughput kernels under data parallelism switch CUDA graphs off.",
+    why="They decide on the host how many tokens each rank sends, which no graph can hold.",
+    example="A MoE model with --all2all-backend deepep_high_throughput and --data-parallel-size 2: NONE.",
+    instead="Use deepep_low_latency, nixl_ep or allgather_reducescatter for decode.",
+    source="vllm/config/compilation.py:1268-1290",
+)
+MOONEP = Rule(
+    "CG602",
+    title="MoonEP switches CUDA graphs off wherever all-to-all is used.",
+    why="Its dispatch and combine steps run eager only.",
+    example="--all2all-backend moonep with --data-parallel-size 2: NONE.",
+    instead="Use another --all2all-backend.",
+    source="vllm/config/vllm.py:2107-2152",
+    since="0.31.0",
+)
+UBATCH_BACKEND = Rule(
+    "CG603",
+    title="Microbatching works with DeepEP and NIXL all-to-all only.",
+    why="Overlap needs kernels that can be split into a send and a receive half.",
+    example="--enable-dbo with allgather_reducescatter does not start.",
+    instead="Add --all2all-backend deepep_low_latency.",
+    source="vllm/config/vllm.py:2180-2206",
+)
+UBATCH_THRESHOLD = Rule(
+    "CG604",
+    title="A microbatch holds at least one token.",
+    why="A batch below the number of microbatches cannot be split.",
+    example="--enable-dbo --dbo-decode-token-threshold 1 does not start.",
+    instead="Set both thresholds to 2 or more.",
+    source="vllm/config/parallel.py:1262-1275",
+)
+WORLD_SIZE = Rule(
+    "CG605",
+    title="The ranks of one replica must fit the GPUs of the node, or more nodes be named.",
+    why="Without an executor for several nodes every rank is started here.",
+    example="--tensor-parallel-size 16 on a node of 8 GPUs does not start.",
+    instead="Set --nnodes, or --distributed-executor-backend ray.",
+    source="vllm/config/parallel.py:1183-1200",
+)
+HEADS_DIVIDE = Rule(
+    "CG606",
+    title="Attention heads must divide by the tensor parallel size.",
+    why="Each rank holds whole heads.",
+    example="28 heads and --tensor-parallel-size 8 do not start.",
+    instead="Choose a tensor parallel size that divides the heads.",
+    source="vllm/config/model.py:1557-1564",
+)
+DCP = Rule(
+    "CG607",
+    title="Decode context parallelism shares out ranks that would hold copies of the KV heads.",
+    why="Only ranks with the same KV head can split its sequence.",
+    example="8 KV heads, --tensor-parallel-size 8 and --decode-context-parallel-size 2 do not start.",
+    instead="Raise --tensor-parallel-size above the KV heads, or drop the flag.",
+    source="vllm/config/model.py:1578-1607",
+)
+EXPERTS = Rule(
+    "CG608",
+    title="Expert parallelism needs a mixture-of-experts model.",
+    why="There is nothing to spread otherwise.",
+    example="Llama with --enable-expert-parallel does not start.",
+    instead="Drop --enable-expert-parallel.",
+    source="vllm/config/model.py:1498-1503",
+)
+PCP = Rule(
+    "CG611",
+    title="Prefill context parallelism runs on runner V2, with MLA models and never with plain FULL.",
+    why="Ranks hold different parts of a prefill, so only decode batches can be one graph.",
+    example="--prefill-context-parallel-size 2 with cudagraph_mode FULL does not start.",
+    instead="Use FULL_AND_PIECEWISE, FULL_DECODE_ONLY, PIECEWISE or NONE.",
+    source="vllm/v1/worker/gpu/pcp_manager.py:156-235",
+)
+MOONEP_NEEDS = Rule(
+    "CG612",
+    title="MoonEP runs unquantised bfloat16 models only.",
+    why="Its kernels know no other type.",
+    example="An fp8 checkpoint with --all2all-backend moonep does not start.",
+    instead="Use another --all2all-backend.",
+    source="vllm/config/vllm.py:2107-2124",
+)
+
+UBATCH_BACKENDS = ("deepep_low_latency", "deepep_high_throughput", "nixl_ep")
+BATCHED_MOE_BACKENDS = ("deepep_low_latency", "nixl_ep")
+SEQUENCE_PARALLEL_MOE = (
+    "allgather_reducescatter",
+    "deepep_high_throughput",
+    "deepep_low_latency",
+    "deepep_v2",
+    "flashinfer_nvlink_one_sided",
+    "passthrough",
+    "mori_high_throughput",
+    "mori_low_latency",
+    "nixl_ep",
+)
+
+
+def check_world(engine: Engine) -> None:
+    """ParallelConfig's own checks, in its order."""
+    d = engine.deployment
+    tp, dcp, pcp = d.tensor_parallel_size, d.decode_context_parallel_size, d.prefill_context_parallel_size
+    world = tp * d.pipeline_parallel_size * pcp
+    if (
+        d.distributed_executor_backend is None
+        and world * d.data_parallel_size > 1
+        and d.nnodes == 1
+        and world > d.gpus_per_node
+    ):
+        _refuse(
+            WORLD_SIZE,
+            f"{world} ranks do not fit the {d.gpus_per_node} GPUs of this node",
+            "--tensor-parallel-size",
+            WORLD_SIZE.instead,
+        )
+    if pcp == 1 and tp % dcp:
+        _refuse(
+            DCP,
+            f"tensor parallel size {tp} does not divide by decode context parallel size {dcp}",
+            "--decode-context-parallel-size",
+            f"use a divisor of {tp}",
+        )
+    if pcp > 1 and dcp not in (1, pcp, tp * pcp):
+        _refuse(
+            DCP,
+            f"decode context parallel size {dcp} fits neither 1, {pcp} nor {tp * pcp}",
+            "--decode-context-parallel-size",
+            f"use one of {sorted({1, pcp, tp * pcp})}",
+        )
+    thresholds = (d.dbo_decode_token_threshold, d.dbo_prefill_token_threshold)
+    if engine.use_ubatching and min(thresholds) < engine.num_ubatches:
+        _refuse(
+            UBATCH_THRESHOLD,
+            f"a token threshold of {min(thresholds)} is below the {engine.num_ubatches} microbatches",
+            "--dbo-decode-token-threshold",
+            f"set both thresholds to {engine.num_ubatches} or more",
+        )
+
+
+def check_model(
+    model: ModelShape, tp: int, raised_in: str, *, dcp: int = 1, expert_parallel: bool = False
+) -> None:
+    """ModelConfig.verify_with_parallel_config for `model`, target or draft."""
+    heads = model.num_attention_heads
+    if heads % tp:
+        _refuse(
+            HEADS_DIVIDE,
+            f"{heads} attention heads do not divide by tensor parallel size {tp}",
+            "--tensor-parallel-size",
+            f"use {_divisors(heads, 16)}" if heads else HEADS_DIVIDE.instead,
+            raised_in,
+        )
+    if expert_parallel and not model.is_moe:
+        _refuse(EXPERTS, "the model has no experts", "--enable-expert-parallel", EXPERTS.instead, raised_in)
+    if dcp > 1 and not model.use_mla:
+        _check_dcp(model, tp, dcp, raised_in)
+
+
+def _check_dcp(model: ModelShape, tp: int, dcp: int, raised_in: str) -> None:
+    kv_heads = model.num_kv_heads
+    where = "--decode-context-parallel-size"
+    if tp <= kv_heads:
+        what = f"tensor parallel size {tp} is not above the {kv_heads} KV heads"
+        _refuse(DCP, f"decode context parallelism: {what}", where, DCP.instead, raised_in)
+    most = tp // max(kv_heads, 1)
+    if dcp > most:
+        _refuse(DCP, f"decode context parallel size {dcp} exceeds {most}", where, f"use at most {most}", raised_in)
+    per_kv = model.num_attention_heads // max(kv_heads, 1)
+    if per_kv % dcp:
+        what = f"{per_kv} query heads a KV head do not divide by decode context parallel size {dcp}"
+        _refuse(DCP, what, where, f"use a divisor of {per_kv}", raised_in)
+
+
+def uses_all2all(engine: Engine) -> bool:
+    """ParallelConfig.use_all2all (vllm/config/parallel.py:772-795)."""
+    d = engine.deployment
+    sequence_parallel_moe = (
+        engine.all2all_backend in SEQUENCE_PARALLEL_MOE
+        and d.enable_expert_parallel
+        and d.tensor_parallel_size > 1
+        and d.data_parallel_size > 1
+    )
+    return (
+        d.data_parallel_size > 1
+        or sequence_parallel_moe
+        or (d.enable_expert_parallel and d.prefill_context_parallel_size > 1)
+    )
+
+
+def uses_batched_dp_moe(engine: Engine) -> bool:
+    """ParallelConfig.use_batched_dp_moe (vllm/config/parallel.py:797-806)."""
+    d = engine.deployment
+    return (
+        engine.all2all_backend in BATCHED_MOE_BACKENDS
+        and d.enable_expert_parallel
+        and d.data_parallel_size > 1
+    )
+
+
+def apply_moonep(engine: Engine) -> None:
+    """Step 3.24."""
+    if engine.all2all_backend != "moonep":
+        return
+    d = engine.deployment
+    quantization = d.quantization or d.model.quantization
+    if quantization is not None or engine.dtype != "bfloat16":
+        what = f"quantization {quantization}" if quantization is not None else f"dtype {engine.dtype}"
+        _refuse(
+            MOONEP_NEEDS,
+            f"MoonEP does not run with {what}",
+            "--all2all-backend",
+            MOONEP_NEEDS.instead,
+            "VllmConfig",
+        )
+    if uses_all2all(engine):
+        engine.set(MOONEP, "cudagraph_mode", CUDAGraphMode.NONE)
+
+
+def apply_deepep(engine: Engine) -> None:
+    """The last step of the splitting-op rules; reached only under VLLM_COMPILE."""
+    parallel = engine.data_parallel_size if engine.deployment.model.is_moe else 1
+    if (
+        engine.mode is CompilationMode.VLLM_COMPILE
+        and engine.all2all_backend == "deepep_high_throughput"
+        and parallel > 1
+    ):
+        engine.set(DEEPEP_HIGH_THROUGHPUT, "cudagraph_mode", CUDAGraphMode.NONE)
+
+
+def check_ubatching(engine: Engine) -> None:
+    """Step 3.27."""
+    if engine.use_ubatching and engine.all2all_backend not in UBATCH_BACKENDS:
+        _refuse(
+            UBATCH_BACKEND,
+            f"microbatching does not work with all2all backend {engine.all2all_backend}",
+            "--all2all-backend",
+            f"use one of {', '.join(UBATCH_BACKENDS)}",
+            "VllmConfig",
+        )
+
+
+def check_pcp(engine: Engine, mode: CUDAGraphMode) -> None:
+    """What runner V2 checks when prefill context parallelism is on (reference: pcp_manager.validate_config)."""
+    d = engine.deployment
+    if d.prefill_context_parallel_size <= 1:
+        return
+    model, sparse = d.model, d.model.index_topk is not None
+    problem = None
+    if not model.use_mla:
+        problem = "needs an MLA model"
+    elif model.is_encoder_decoder or model.is_multimodal_model:
+        problem = "works neither with encoder-decoder models nor with multimodal input"
+    elif engine.max_loras is not None:
+        problem = "does not work with LoRA"
+    elif not _pcp_speculation_fits(engine):
+        problem = "works with DSpark and single-module MTP only"
+    elif d.decode_context_parallel_size > 1 and not sparse:
+        problem = "together with decode context parallelism needs sparse MLA"
+    elif (
+        sparse
+        and d.decode_context_parallel_size == 1
+        and mode is not CUDAGraphMode.NONE
+        and model.model_type not in ("deepseek_v32", "glm_moe_dsa")
+    ):
+        problem = f"of sparse MLA has no CUDA graphs for model type {model.model_type}"
+    elif mode is CUDAGraphMode.FULL:
+        problem = "does not work with cudagraph_mode FULL"
+    if problem is not None:
+        raise StartupError(
+            f"prefill context parallelism {problem}",
+            code=PCP.code,
+            stage="v2_runner_init",
+            raised_as="NotImplementedError",
+            raised_in="PCPManager",
+            where="--prefill-context-parallel-size",
+            fix=PCP.instead,
+        )
+
+
+def _pcp_speculation_fits(engine: Engine) -> bool:
+    speculation = engine.speculation
+    if speculation is None or speculation.method == "dspark":
+        return True
+    return speculation.method == "mtp" and not speculation.is_multi_module_mtp
+
+
+def _divisors(heads: int, most: int) -> str:
+    return ", ".join(str(n) for n in range(1, most + 1) if heads % n == 0)
+
+
+def _refuse(
+    rule: Rule, what: str, where: str, fix: str | None, raised_in: str = "ParallelConfig"
+) -> NoReturn:
+    raise StartupError(what, code=rule.code, raised_in=raised_in, where=where, fix=fix)

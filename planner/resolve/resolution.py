@@ -1,0 +1,207 @@
+"""What will happen: the result of `resolve`, frozen, with dispatch, padding and coverage as methods.
+
+Sizes and batches are tokens unless a name says otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from ..trace import Decision, Finding
+from ..vocabulary import AttentionCGSupport, CompilationMode, CUDAGraphMode, Runner
+from . import coverage as cover
+from . import data_parallel, padding
+from .backends import BackendChoice
+from .coverage import Coverage
+from .drafter import Drafter
+from .dynamic_sd import Steps
+from .graphs import Batch, Captures, Dispatch, Graph
+from .runner_v1 import V1Dispatcher
+from .runner_v2 import V2Dispatcher
+
+
+@dataclass(frozen=True)
+class LoraPlan:
+    """How LoRA multiplies the graphs: `cases` are the captured numbers of active adapters."""
+
+    max_loras: int
+    specialize_active_lora: bool
+    cases: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Resolution:
+    """The CUDA graphs of one deployment.
+
+    Attributes:
+        vllm_version: the release whose rules were applied.
+        runner: V1 or V2.
+        compilation_mode: after all rules.
+        requested_mode: the CUDA graph mode that the user named, or that the optimisation level stands for.
+        configured_mode: the mode when the engine's configuration is complete, before the backend is known.
+        cudagraph_mode: the final mode.
+        capture_sizes, max_capture_size: sizes after rounding, ascending; 0 and () where there are none.
+        max_num_seqs, max_num_batched_tokens, max_model_len: limits after defaults.
+        uniform_decode_query_len: tokens of each request in a uniform decode batch.
+        backend: attention backends by KV cache group, and the weakest support level.
+        captures: graphs by run-time mode, in capture order (PIECEWISE is captured before FULL).
+        schedule: (last batch size, draft tokens) steps of dynamic speculative decoding, or None.
+        lora: None where LoRA is off.
+        drafter: the drafter's own graphs, or None.
+        num_ubatches: microbatches of a split batch; 1: none.
+        data_parallel_ranks: ranks that agree on padding (MoE); 1: none.
+        config: vLLM's resolved settings, by vLLM's names.
+        decisions, findings, assumptions, not_modelled: the trace.
+    """
+
+    vllm_version: str
+    runner: Runner
+    compilation_mode: CompilationMode
+    requested_mode: CUDAGraphMode
+    configured_mode: CUDAGraphMode
+    cudagraph_mode: CUDAGraphMode
+    capture_sizes: tuple[int, ...]
+    max_capture_size: int
+    max_num_seqs: int
+    max_num_batched_tokens: int
+    max_model_len: int
+    uniform_decode_query_len: int
+    backend: BackendChoice
+    captures: Captures
+    schedule: Steps | None = None
+    lora: LoraPlan | None = None
+    drafter: Drafter | None = None
+    num_ubatches: int = 1
+    data_parallel_ranks: int = 1
+    config: dict[str, Any] = field(default_factory=dict)
+    decisions: tuple[Decision, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    assumptions: tuple[str, ...] = ()
+    not_modelled: tuple[str, ...] = ()
+
+    @property
+    def decode_mode(self) -> CUDAGraphMode:
+        """Run-time mode of uniform decode batches that have a graph."""
+        return self.cudagraph_mode.decode_mode
+
+    @property
+    def mixed_mode(self) -> CUDAGraphMode:
+        """Run-time mode of all other batches that have a graph."""
+        return self.cudagraph_mode.mixed_mode
+
+    @property
+    def support(self) -> AttentionCGSupport:
+        return self.backend.support
+
+    def graph_count(self, mode: CUDAGraphMode | None = None) -> int:
+        """Graphs of the target model captured in `mode`, or in all modes; the drafter's are not counted."""
+        if mode is not None:
+            return len(self.captures.get(mode, ()))
+        return sum(len(graphs) for graphs in self.captures.values())
+
+    def dispatch(
+        self,
+        num_tokens: int,
+        num_reqs: int | None = None,
+        max_query_len: int | None = None,
+        num_active_loras: int = 0,
+        has_prefill: bool = False,
+    ) -> Dispatch:
+        """What one batch runs in.
+
+        Args:
+            num_tokens: scheduled tokens of the batch.
+            num_reqs: requests; None: a uniform decode batch of `num_tokens` / query length requests where that
+                divides, else one request.
+            max_query_len: most tokens of one request; None: evenly spread.
+            num_active_loras: distinct adapters in the batch.
+            has_prefill: some request is in prefill.
+
+        Raises:
+            ValueError: a count is negative, or there are more requests than tokens.
+        """
+        if num_tokens < 0 or num_active_loras < 0 or (num_reqs is not None and not 0 <= num_reqs <= num_tokens):
+            raise ValueError(f"no batch has {num_tokens} tokens, {num_reqs} requests, {num_active_loras} adapters")
+        if num_reqs is None:
+            whole, rest = divmod(num_tokens, self.uniform_decode_query_len)
+            num_reqs = whole if rest == 0 and not has_prefill else 1
+        if max_query_len is None:
+            max_query_len = -(-num_tokens // num_reqs) if num_reqs else 0
+        return self.dispatch_batch(Batch(num_tokens, num_reqs, max_query_len, num_active_loras, has_prefill))
+
+    def dispatch_batch(self, batch: Batch) -> Dispatch:
+        """What `batch` runs in."""
+        return self._dispatcher.dispatch(batch)
+
+    def dispatch_ranks(self, batches: Sequence[Batch]) -> list[Dispatch]:
+        """What each data-parallel rank runs when rank i has batches[i]; ranks of dense models do not wait."""
+        if self.data_parallel_ranks == 1:
+            return [self.dispatch_batch(batch) for batch in batches]
+        if isinstance(self._dispatcher, V1Dispatcher):
+            return data_parallel.dispatch_v1(self._dispatcher, batches)
+        return data_parallel.dispatch_v2(self._dispatcher, batches)
+
+    def padded(self, num_tokens: int) -> int | None:
+        """The captured size that a batch of `num_tokens` tokens pads to, or None: it is above the largest."""
+        return padding.padded(num_tokens, self.capture_sizes)
+
+    def padding_table(self) -> list[tuple[int, int, int]]:
+        """Rows (first batch, last batch, padded size) over the capture sizes."""
+        return padding.table(self.capture_sizes)
+
+    def uniform_decode_coverage(self, num_active_loras: int = 0) -> Coverage:
+        """Which graph decode batches of 1 to max_num_seqs requests run in."""
+        return cover.uniform_decode(
+            self.dispatch_batch,
+            self.captures,
+            self.max_num_seqs,
+            self.max_num_batched_tokens,
+            self.uniform_decode_query_len,
+            self.schedule,
+            num_active_loras,
+        )
+
+    def mixed_coverage(self, num_active_loras: int = 0) -> Coverage:
+        """Which graph batches with a prefill, of 1 to max_num_batched_tokens tokens, run in."""
+        return cover.mixed(self.dispatch_batch, self.captures, self.max_num_batched_tokens, num_active_loras)
+
+    @cached_property
+    def unreachable(self) -> tuple[tuple[CUDAGraphMode, Graph], ...]:
+        """Captured graphs that no batch runs in: (mode, graph), in capture order.
+
+        Microbatched twins are left out: which of them run is agreed between ranks at run time.
+        """
+        counts = range(self.lora.max_loras + 1) if self.lora is not None else (0,)
+        used = cover.reached(
+            self.dispatch_batch,
+            self.captures,
+            self.max_num_seqs,
+            self.max_num_batched_tokens,
+            self.uniform_decode_query_len,
+            self.schedule,
+            counts,
+        )
+        return tuple(
+            (mode, graph)
+            for mode, graphs in self.captures.items()
+            for graph in graphs
+            if (mode, graph) not in used and graph.num_ubatches == 1
+        )
+
+    @cached_property
+    def _dispatcher(self) -> V1Dispatcher | V2Dispatcher:
+        lora = self.lora
+        if self.runner is Runner.V2:
+            return V2Dispatcher(self.captures, lora.cases if lora is not None else (0,))
+        return V1Dispatcher(
+            self.cudagraph_mode,
+            self.capture_sizes,
+            self.max_num_seqs,
+            self.uniform_decode_query_len,
+            lora.max_loras if lora is not None else None,
+            lora is not None and lora.specialize_active_lora,
+            self.captures,
+        )

@@ -1,0 +1,187 @@
+"""The V2 runner's graph manager: which descriptors it captures, and which one a batch finds.
+
+Source: vllm/v1/worker/gpu/cudagraph_utils.py @ 0.33.0.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from ..vocabulary import CUDAGraphMode
+from .graphs import Batch, Captures, Dispatch, Graph
+from .padding import round_up
+
+FULL, PIECEWISE, NONE = CUDAGraphMode.FULL, CUDAGraphMode.PIECEWISE, CUDAGraphMode.NONE
+
+
+@dataclass(frozen=True)
+class CaptureSpec:
+    """All that the manager's descriptor list depends on. Sizes are tokens, ascending.
+
+    Attributes:
+        query_lens: decode query lengths: one, or one a tier of dynamic speculative decoding.
+        lora_cases: captured adapter counts, ascending.
+        varlen_decode: decode graphs take any mix of query lengths (adaptive verification).
+        num_ubatches: microbatches of the split twins that FULL graphs get; 1: no twins.
+        decode_token_threshold: fewest tokens that are worth splitting.
+        widest_mixed: no mixed graph above this many tokens (KDA RecoverSSM), or None.
+    """
+
+    mode: CUDAGraphMode
+    sizes: Sequence[int]
+    max_capture_size: int
+    max_num_seqs: int
+    query_len: int
+    query_lens: Sequence[int]
+    lora_cases: Sequence[int] = (0,)
+    varlen_decode: bool = False
+    num_ubatches: int = 1
+    decode_token_threshold: int = 0
+    widest_mixed: int | None = None
+
+
+def captures(spec: CaptureSpec) -> Captures:
+    """Descriptors by mode in capture order: PIECEWISE before FULL, larger first (lines 256-379)."""
+    if spec.mode is NONE or not spec.sizes:
+        return {}
+    found: dict[CUDAGraphMode, dict[Graph, None]] = {}
+    for size in spec.sizes:
+        for loras in spec.lora_cases:
+            for mode, graph in _graphs_of(spec, size, loras):
+                found.setdefault(mode, {})[graph] = None
+    return {
+        mode: tuple(sorted(found[mode], key=lambda graph: -graph.num_tokens))
+        for mode in (PIECEWISE, FULL)
+        if mode in found
+    }
+
+
+def _graphs_of(spec: CaptureSpec, size: int, loras: int) -> Iterator[tuple[CUDAGraphMode, Graph]]:
+    mode = spec.mode
+    if mode.separate_routine and mode.decode_mode is FULL:
+        if spec.varlen_decode:
+            if size <= spec.max_num_seqs * spec.query_len:
+                yield FULL, Graph(size, min(size, spec.max_num_seqs), None, spec.query_len, loras)
+        else:
+            for graph in _uniform_decode(spec, size, loras):
+                yield FULL, graph
+                yield from _twin(spec, FULL, graph)
+    mixed = mode.mixed_mode
+    if mixed is not NONE and (spec.widest_mixed is None or size <= spec.widest_mixed):
+        graph = Graph(size, min(size, spec.max_num_seqs) if mixed is FULL else None, None, None, loras)
+        yield mixed, graph
+        yield from _twin(spec, mixed, graph)
+
+
+def _uniform_decode(spec: CaptureSpec, size: int, loras: int) -> Iterator[Graph]:
+    """One graph a query length: the size rounded up to whole requests, where such a batch can occur."""
+    widest = min(spec.max_num_seqs * spec.query_len, spec.max_capture_size)
+    for query_len in spec.query_lens:
+        tokens = round_up(size, query_len)
+        reqs = tokens // query_len
+        if tokens <= widest and reqs <= spec.max_num_seqs:
+            yield Graph(tokens, reqs, query_len, None, loras)
+
+
+def _twin(spec: CaptureSpec, mode: CUDAGraphMode, graph: Graph) -> Iterator[tuple[CUDAGraphMode, Graph]]:
+    """The microbatched twin of a FULL graph whose requests are all equally long (lines 229-254)."""
+    if spec.num_ubatches <= 1 or mode is not FULL or graph.num_reqs is None:
+        return
+    each, rest = divmod(graph.num_tokens, graph.num_reqs)
+    if rest or graph.uniform_query_len not in (None, each):
+        return
+    if graph.num_tokens >= max(spec.num_ubatches, spec.decode_token_threshold):
+        yield mode, graph._replace(num_ubatches=spec.num_ubatches, uniform_query_len=each)
+
+
+def drafter_spec(
+    spec: CaptureSpec, mode: CUDAGraphMode, query_len: int, query_lens: Sequence[int] | None = None
+) -> CaptureSpec:
+    """The spec of a drafter's own manager: no LoRA cases, no twins; one query length unless more are given."""
+    return replace(
+        spec,
+        mode=mode,
+        query_len=query_len,
+        query_lens=(query_len,) if query_lens is None else query_lens,
+        lora_cases=(0,),
+        varlen_decode=False,
+        num_ubatches=1,
+    )
+
+
+class V2Dispatcher:
+    """Answers which captured descriptor a batch runs in (lines 203-227, 380-394, 523-553).
+
+    Only the smallest captured size that is not below the batch is looked at, for FULL first, then for PIECEWISE;
+    if no descriptor of that size fits, nothing larger is tried.
+    """
+
+    def __init__(self, graphs: Captures, lora_cases: Sequence[int]) -> None:
+        self._with_lora = sorted(case for case in lora_cases if case > 0)
+        self._candidates: list[tuple[CUDAGraphMode, dict[int, tuple[list[int], list[list[Graph]]]]]] = []
+        for mode in (FULL, PIECEWISE):
+            by_case: dict[int, dict[int, list[Graph]]] = {}
+            for graph in reversed(graphs.get(mode, ())):
+                by_case.setdefault(graph.num_active_loras, {}).setdefault(graph.num_tokens, []).append(graph)
+            self._candidates.append(
+                (mode, {case: (list(sizes), list(sizes.values())) for case, sizes in by_case.items()})
+            )
+
+    def effective_loras(self, active: int) -> int:
+        """The captured adapter count that serves `active` adapters; above the largest, the largest."""
+        if active <= 0 or not self._with_lora:
+            return active
+        index = bisect_left(self._with_lora, active)
+        return self._with_lora[min(index, len(self._with_lora) - 1)]
+
+    def dispatch(self, batch: Batch, num_ubatches: int = 1) -> Dispatch:
+        """The graph for `batch`; `num_ubatches` > 1 asks for a microbatched twin."""
+        return self.select(
+            batch.num_tokens,
+            batch.num_reqs,
+            uniform_token_count(batch),
+            None if batch.has_prefill else batch.max_query_len,
+            batch.num_active_loras,
+            num_ubatches,
+        )
+
+    def select(
+        self,
+        num_tokens: int,
+        num_reqs: int,
+        uniform: int | None,
+        longest: int | None,
+        num_active_loras: int = 0,
+        num_ubatches: int = 1,
+    ) -> Dispatch:
+        """The graph for a batch of this shape. `uniform` and `longest` are None for a batch with a prefill."""
+        loras = self.effective_loras(num_active_loras)
+        if num_tokens > 0:
+            for mode, by_case in self._candidates:
+                if loras not in by_case:
+                    continue
+                sizes, groups = by_case[loras]
+                index = bisect_left(sizes, num_tokens)
+                if index == len(sizes):
+                    continue
+                for graph in groups[index]:
+                    if _fits(graph, num_reqs, uniform, longest, num_ubatches):
+                        return Dispatch(mode, graph.num_tokens, graph, loras)
+        return Dispatch(NONE, num_tokens, None, loras)
+
+
+def uniform_token_count(batch: Batch) -> int | None:
+    """Tokens of each request where all have the same and none is in prefill (vllm/v1/worker/utils.py:967-975)."""
+    return batch.max_query_len if batch.is_uniform and not batch.has_prefill else None
+
+
+def _fits(graph: Graph, num_reqs: int, uniform: int | None, longest: int | None, num_ubatches: int) -> bool:
+    """Whether `graph` can hold the batch, its size aside (lines 111-138)."""
+    return (
+        (graph.uniform_query_len is None or graph.uniform_query_len == uniform)
+        and (graph.max_query_len is None or (longest is not None and graph.max_query_len >= longest))
+        and (graph.num_reqs is None or graph.num_reqs >= num_reqs)
+        and graph.num_ubatches == num_ubatches
+    )
