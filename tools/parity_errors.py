@@ -23,6 +23,7 @@ SIGNS: dict[str, str] = {
     "CG129": r"greater than the derived max_model_len",
     "CG132": r"dtype|float16",
     "CG133": r"compile_sizes contains",
+    "CG134": r"Mamba prefix caching",
     "CG218": r"HiSparse",
     "CG222": r"should be CompilationMode.VLLM_COMPILE",
     "CG223": r"Invalid backend",

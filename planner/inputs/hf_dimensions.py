@@ -80,11 +80,10 @@ def _needed(text: ConfigNode, key: str) -> int:
 
 
 def _num_layers(text: ConfigNode) -> int:
-    pattern = text.get("hybrid_override_pattern")
-    listed = text.names("layers_block_type") or text.layer_types()
-    if text.model_type == "nemotron_h" and (listed or isinstance(pattern, str)):
-        # The class counts the layers itself and ignores num_hidden_layers.
-        return len(listed or pattern or ()) or _needed(text, "num_hidden_layers")
+    if text.model_type == "nemotron_h":
+        # The class counts its layers and ignores num_hidden_layers.
+        listed = text.names("layers_block_type") or text.names("layer_types") or text.text("hybrid_override_pattern")
+        return len(listed or ()) or int(text.defaults.get("num_hidden_layers", 0)) or _needed(text, "num_hidden_layers")
     if text.model_type == "longcat_flash":
         return _needed(text, "num_layers")
     return _needed(text, "num_hidden_layers")

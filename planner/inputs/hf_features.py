@@ -97,9 +97,8 @@ def num_predict_layers(root: ConfigNode, text: ConfigNode, architectures: Sequen
     if root.model_type.startswith("inkling"):
         inner = root.mapping("mtp_config") or {}
         return ConfigNode(inner, {}, "", root.at("mtp_config.")).integer("num_nextn_predict_layers")
-    key, absent = _PREDICT_KEYS.get(root.model_type, ("num_nextn_predict_layers", None))
-    for node in (root, text):
-        count = node.integer(key)
-        if count is not None:
-            return count
-    return absent if absent is not None else text.integer("num_nextn_predict_layers")
+    if root.model_type not in _PREDICT_KEYS:
+        return text.integer("num_nextn_predict_layers")
+    key, absent = _PREDICT_KEYS[root.model_type]
+    counts = [node.integer(key) for node in (root, text)]
+    return next((count for count in (*counts, absent) if count is not None), None)

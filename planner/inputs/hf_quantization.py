@@ -38,14 +38,15 @@ class Quantization(NamedTuple):
     kv_cache_dtype: str | None = None
 
 
-def read_quantization(root: ConfigNode, text: ConfigNode | None, resolved: Resolved) -> Quantization:
+def read_quantization(root: ConfigNode, text: ConfigNode, resolved: Resolved) -> Quantization:
     """What the checkpoint's quantization_config means to vLLM.
 
     Raises:
         InputError: CG912 an entry has the wrong type, or vLLM knows no such method.
     """
     config, where = _config(root)
-    if config is None and text is not None and text is not root:
+    in_part = config is None
+    if config is None:
         config, where = _config(text)
     if config is None:
         return Quantization()
@@ -63,7 +64,8 @@ def read_quantization(root: ConfigNode, text: ConfigNode | None, resolved: Resol
         method=method or None,
         nvfp4=_is_nvfp4(method, config),
         weight_blocks=_has_weight_blocks(method, config),
-        kv_cache_dtype=_kv_cache_dtype(declared, config),
+        # That one is looked for at the top only.
+        kv_cache_dtype=None if in_part else _kv_cache_dtype(declared, config),
     )
 
 

@@ -66,11 +66,23 @@ EXTRA_SPLITTING_OP = Rule(
 )
 
 
+MAMBA_PREFIX_CACHING = Rule(
+    "CG134",
+    title="Prefix caching of a model with Mamba layers needs chunked prefill.",
+    why="A cached state exists only where a chunk ended.",
+    example="Jamba with --no-enable-chunked-prefill does not start, since prefix caching is on by default.",
+    instead="Keep chunked prefill, or add --no-enable-prefix-caching.",
+    source="vllm/model_executor/models/config.py:750-787",
+)
+
+
 def apply_architecture(engine: Engine) -> None:
-    """Step 3.1: the hooks that touch graphs."""
+    """Step 3.1: the hooks that touch graphs, or refuse to start."""
     hooks = engine.facts["hooks"]
     model = engine.deployment.model
     architecture = model.architecture
+    if model.is_hybrid or architecture in hooks["mamba"]:
+        _check_mamba_prefix_caching(engine)
     unsized = engine.cudagraph_capture_sizes is None and engine.max_cudagraph_capture_size is None
     if architecture in hooks["max_capture_size"] and unsized:
         engine.set(LARGER_MAXIMUM, "max_cudagraph_capture_size", hooks["max_capture_size"][architecture])
@@ -83,6 +95,18 @@ def apply_architecture(engine: Engine) -> None:
         if engine.max_num_seqs >= engine.facts["batch_limits"]["other_context"][1]:
             engine.set(BLOCK_DIFFUSION, "max_num_seqs", hooks["block_diffusion_seqs"])
         engine.set(BLOCK_DIFFUSION, "use_non_causal", True)
+
+
+def _check_mamba_prefix_caching(engine: Engine) -> None:
+    asked = engine.deployment.enable_prefix_caching
+    caching = engine.deployment.model.prefix_caching_default if asked is None else asked
+    if caching and not engine.enable_chunked_prefill:
+        raise StartupError(
+            "prefix caching of a model with Mamba layers needs chunked prefill",
+            code=MAMBA_PREFIX_CACHING.code,
+            where="--enable-chunked-prefill",
+            fix=MAMBA_PREFIX_CACHING.instead,
+        )
 
 
 def apply_breakable(engine: Engine) -> None:
