@@ -6,7 +6,6 @@ ModelConfig (vllm/config/model.py at 0.33.0).
 
 from __future__ import annotations
 
-
 from pydantic import BaseModel, ConfigDict, Field, PositiveInt
 
 

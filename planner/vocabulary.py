@@ -26,7 +26,7 @@ class CUDAGraphMode(str, Enum):
     without_piecewise: CUDAGraphMode
 
     def __str__(self) -> str:
-        return self.value
+        return str(self.value)
 
 
 def _describe_modes() -> None:
@@ -58,7 +58,7 @@ class CompilationMode(str, Enum):
     VLLM_COMPILE = "VLLM_COMPILE"
 
     def __str__(self) -> str:
-        return self.value
+        return str(self.value)
 
 
 class AttentionCGSupport(IntEnum):
@@ -83,7 +83,7 @@ class UsageContext(str, Enum):
     UNKNOWN_CONTEXT = "UNKNOWN_CONTEXT"
 
     def __str__(self) -> str:
-        return self.value
+        return str(self.value)
 
 
 class Runner(str, Enum):
@@ -93,4 +93,4 @@ class Runner(str, Enum):
     V2 = "V2"
 
     def __str__(self) -> str:
-        return self.value
+        return str(self.value)

@@ -61,14 +61,12 @@ def main() -> int:
     parser.add_argument("files", nargs="+", type=Path, metavar="FILE")
     parser.add_argument("--limit", type=int, default=10**9, help="print at most this many mismatches a file")
     options = parser.parse_args()
-    good = True
-    for path in options.files:
-        try:
-            good = replay(path, options.limit) and good
-        except (OSError, EOFError, UnicodeDecodeError, ValueError, KeyError) as error:
-            print(f"parity: {path}: {error}", file=sys.stderr)
-            return 2
-    return 0 if good else 1
+    try:
+        outcomes = [replay(path, options.limit) for path in options.files]
+    except (OSError, EOFError, ValueError, KeyError) as error:
+        print(f"parity: {error}", file=sys.stderr)
+        return 2
+    return 0 if all(outcomes) else 1
 
 
 if __name__ == "__main__":

@@ -98,18 +98,17 @@ def _shape(config: Mapping[str, Any], name: str | None, runner: str, beside: Sid
     chunked_prefill, prefix_caching = pooling_defaults(attention, resolved, beside.pooling_type)
     quantization = read_quantization(root, text, resolved)
     absolute = pooling and root.text("position_embedding_type") == "absolute"
+    length = derived_max_len(
+        root, text, cap=beside.tokenizer_length if absolute else None, encoder_length=beside.encoder_length
+    )
     window = sliding_window(text)
     return ModelShape(
         name=name,
         architectures=architectures,
         model_type=text.model_type,
         dtype=auto_dtype(root, text, pooling=pooling),
-        max_model_len=derived_max_len(
-            root,
-            text,
-            cap=beside.tokenizer_length if absolute else None,
-            encoder_length=beside.encoder_length,
-        ),
+        max_model_len=length.default,
+        max_model_len_limit=None if length.limit == length.default else length.limit,
         runner_type=resolved.runner_type,
         is_hybrid=hybrid,
         is_attention_free=resolved.has("is_attention_free"),

@@ -5,9 +5,8 @@ Follows vllm/transformers_utils/model_arch_config_convertor.py:350-392 and vllm/
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..errors import shorten
 from .hf_node import MAX_INT, ConfigNode, bad_value
@@ -54,8 +53,15 @@ _DTYPES = {
 _NO_FLOAT16 = ("gemma2", "gemma3", "gemma3_text", "glm4")
 
 
-def derived_max_len(root: ConfigNode, text: ConfigNode, *, cap: int | None, encoder_length: int | None) -> int:
-    """The default of `--max-model-len`, tokens.
+class Length(NamedTuple):
+    """`default` of `--max-model-len` and the `limit` a user may ask for, tokens; a limit of 0 is none."""
+
+    default: int
+    limit: int
+
+
+def derived_max_len(root: ConfigNode, text: ConfigNode, *, cap: int | None, encoder_length: int | None) -> Length:
+    """The lengths that vLLM derives.
 
     Args:
         cap: model_max_length of the tokenizer, where vLLM looks at it.
@@ -64,30 +70,36 @@ def derived_max_len(root: ConfigNode, text: ConfigNode, *, cap: int | None, enco
     Raises:
         InputError: CG912 a length or a RoPE entry has the wrong type or is out of range.
     """
-    length = _longest(text)
-    if root.model_type == "moss_audio" and isinstance(root.raw.get("language_config"), dict):
-        inner = root.raw["language_config"].get("max_position_embeddings")
-        length = inner if isinstance(inner, int) and not isinstance(inner, bool) else length
-    if cap is not None:
-        length = cap if length is None else min(length, cap)
-    derived = float(DEFAULT_MAX_LEN if length is None else length)
+    lengths = [n for n in (_longest(root, text), cap) if n is not None]
+    derived = float(min(lengths, default=DEFAULT_MAX_LEN))
     ropes = list(_ropes(text))
     if ropes and "gemma3" not in text.model_type:
         derived *= _scaling_factor(ropes, text.at("rope_parameters"))
     if encoder_length is not None:
         derived = float(encoder_length)
+    longest = _in_range(derived, text)
+    default = longest
     if any(_rope_type(rope) in ("longrope", "su") for rope in ropes):
-        original = text.integer("original_max_position_embeddings")
-        derived = derived if original is None else float(original)
-    if not math.isfinite(derived) or not 1 <= derived <= MAX_INT:
-        raise bad_value(text.at("max_position_embeddings"), "the longest sequence must be 1 to 2147483647 tokens")
-    return int(derived)
+        default = text.integer("original_max_position_embeddings", low=1) or longest
+    return Length(default, max(longest, text.integer("model_max_length") or 0) if lengths else 0)
 
 
-def _longest(text: ConfigNode) -> int | None:
-    lengths = [n for n in (text.integer(key) for key in _LENGTH_KEYS) if n is not None]
+def _in_range(length: float, text: ConfigNode) -> int:
+    if not 1 <= length <= MAX_INT:
+        raise bad_value(text.at("max_position_embeddings"), f"the longest sequence must be 1 to {MAX_INT} tokens")
+    return int(length)
+
+
+def _longest(root: ConfigNode, text: ConfigNode) -> int | None:
+    if root.model_type == "moss_audio" and isinstance(root.raw.get("language_config"), dict):
+        inner = ConfigNode(root.raw["language_config"], {}, "", root.at("language_config."))
+        length = inner.integer("max_position_embeddings")
+        if length is not None:
+            return length
     # Command-R's key overrides the smaller ones.
-    return text.integer("model_max_length") or (min(lengths) if lengths else None)
+    return text.integer("model_max_length") or min(
+        (n for n in (text.integer(key) for key in _LENGTH_KEYS) if n is not None), default=None
+    )
 
 
 def _ropes(text: ConfigNode) -> Iterator[Mapping[str, Any]]:

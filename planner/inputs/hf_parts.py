@@ -14,6 +14,11 @@ from .hf_node import ConfigNode, bad_value, class_defaults
 # Names under which remote code keeps the language model's part; the first that is there wins.
 _PART_KEYS = ("text_config", "llm_config", "language_config", "decoder", "generator", "text_encoder")
 
+# Keys that a class takes from the top of a flat file for its language model, besides those it has defaults for.
+_FLAT_KEYS = (
+    "num_key_value_heads head_dim layer_types use_sliding_window rope_parameters rope_scaling rope_theta dtype torch_dtype"
+).split()
+
 # transformers_utils/config.py:185-188: published without a model_type.
 _MODEL_TYPE_OF_ARCHITECTURE = {
     "LongcatFlashForCausalLM": "longcat_flash",
@@ -88,12 +93,12 @@ def _known_part(root: ConfigNode, path: str, model_type: str, kind: str, flat: s
     raw: Any = root.raw
     for key in path.split("."):
         raw = raw.get(key) if isinstance(raw, dict) else None
-        if raw is None and key == "text_config":
-            continue
     if raw is None:
-        raw = {k: v for k, v in root.raw.items() if k != "model_type"} if flat else {}
+        defaults = class_defaults(model_type)
+        keys = {*defaults, *_FLAT_KEYS} if flat else set()
+        raw = {key: value for key, value in root.raw.items() if key in keys}
         where = root.where if flat else root.at(f"{path}.")
-        return ConfigNode(raw, class_defaults(model_type), model_type, where)
+        return ConfigNode(raw, defaults, model_type, where)
     return _part(root, path, raw, model_type, fixed=kind == "fixed")
 
 

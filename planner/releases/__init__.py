@@ -1,7 +1,8 @@
 """Facts of vLLM by release, as data: one TOML file a topic beside this module.
 
-A fact that changed over the releases is a list of entries, each with an optional `since` (first release) and
-`until` (last release); `at` picks the one that holds. Anything else holds for every release supported.
+A fact that changed over the releases is a history: a list of entries with a `value` and an optional `since` (first
+release) and `until` (last release); `at` picks the first that holds. Rows of other lists may carry the two as well.
+Anything else holds for every release supported. `facts` gives a topic as it stands at one release.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ SUPPORTED = ("0.33.0",)
 @cache
 def table(topic: str) -> Mapping[str, Any]:
     """The parsed TOML file of `topic`, for example "gpus"."""
-    return tomllib.loads((files(__name__) / f"{topic}.toml").read_text(encoding="utf-8"))
+    parsed: Mapping[str, Any] = tomllib.loads((files(__name__) / f"{topic}.toml").read_text(encoding="utf-8"))
+    return parsed
 
 
 def canonical(release: str) -> str:
@@ -75,3 +77,24 @@ def at(history: Iterable[Mapping[str, Any]], release: str) -> Any:
         if holds(release, entry.get("since"), entry.get("until")):
             return entry["value"]
     raise KeyError(f"no entry holds for {release}")
+
+
+@cache
+def facts(topic: str, release: str) -> Mapping[str, Any]:
+    """The file of `topic` with every history replaced by its value at `release`, and rows that do not hold left out.
+
+    The result is shared: callers must not change it.
+    """
+    found = _at_release(table(topic), release)
+    assert isinstance(found, Mapping)
+    return found
+
+
+def _at_release(value: Any, release: str) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _at_release(item, release) for key, item in value.items()}
+    if not isinstance(value, list) or not value or not isinstance(value[0], Mapping):
+        return value
+    if all("value" in row for row in value):
+        return at(value, release)
+    return [row for row in value if holds(release, row.get("since"), row.get("until"))]

@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from ..errors import StartupError
-from ..releases import holds
 from ..trace import Rule
 from ..vocabulary import UsageContext
 from . import parallel
@@ -170,10 +169,12 @@ def set_dtype(engine: Engine) -> None:
             engine.set(NO_BFLOAT16, "dtype", after)
         return
     if asked not in DTYPES:
-        _refuse(DTYPE, f"unknown dtype {d.dtype[:40]}", "--dtype", f"use one of auto, {', '.join(DTYPES)}", "ModelConfig")
+        known = ", ".join(("auto", *DTYPES))
+        _refuse(DTYPE, f"unknown dtype {d.dtype[:40]}", "--dtype", f"use one of {known}", "ModelConfig")
     engine.dtype = DTYPES[asked]
     if engine.dtype == "float16" and d.model.model_type in NO_FLOAT16:
-        _refuse(DTYPE, f"model type {d.model.model_type} does not run in float16", "--dtype", DTYPE.instead, "ModelConfig")
+        what = f"model type {d.model.model_type} does not run in float16"
+        _refuse(DTYPE, what, "--dtype", DTYPE.instead, "ModelConfig")
 
 
 def set_max_model_len(engine: Engine) -> None:
@@ -200,7 +201,8 @@ def set_batch_limits(engine: Engine) -> None:
     tokens, seqs = table_limits(engine)
     if d.max_num_batched_tokens is None:
         if parallel.uses_batched_dp_moe(engine):
-            _fill(engine, BATCHED_DP_MOE, "max_num_batched_tokens", engine.facts["batch_limits"]["batched_dp_moe_tokens"])
+            reserved = engine.facts["batch_limits"]["batched_dp_moe_tokens"]
+            _fill(engine, BATCHED_DP_MOE, "max_num_batched_tokens", reserved)
         else:
             _fill(engine, TABLE, "max_num_batched_tokens", tokens)
     if d.max_num_seqs is None:
@@ -304,8 +306,7 @@ def _fit_tokens_to_model(engine: Engine) -> None:
 def _row_holds(row: Mapping[str, Any], engine: Engine) -> bool:
     gpu = engine.deployment.gpu
     return (
-        holds(engine.release, row.get("since"), row.get("until"))
-        and gpu.memory_bytes >= row.get("min_gib", 0) * GIB
+        gpu.memory_bytes >= row.get("min_gib", 0) * GIB
         and ("not_named" not in row or row["not_named"] not in gpu.name.lower())
         and ("not_capability" not in row or tuple(row["not_capability"]) != gpu.capability)
     )

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..deployment import Deployment
-from ..releases import at, table
+from ..releases import facts
 from ..trace import Rule, Trace
 from ..vocabulary import CompilationMode, CUDAGraphMode
 from .dynamic_sd import Steps
@@ -67,7 +67,7 @@ class Engine:
         self.deployment = d
         self.release = release
         self.trace = trace
-        self.facts: Mapping[str, Any] = table("pipeline")
+        self.facts: Mapping[str, Any] = facts("pipeline", release)
         self.runner_type: str = d.model.runner_type if d.runner == "auto" else d.runner
         self.dtype: str = d.model.dtype
         self.max_model_len: int = d.model.max_model_len
@@ -149,7 +149,7 @@ class Engine:
 
     @property
     def attention_ops(self) -> list[str]:
-        ops: list[str] = at(self.facts["splitting"]["attention_ops"], self.release)
+        ops: list[str] = self.facts["splitting"]["attention_ops"]
         return ops
 
     def reset_sizes(self, rule: Rule) -> None:

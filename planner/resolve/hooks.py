@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..errors import StartupError
-from ..releases import at, holds
 from ..trace import Rule
 from ..vocabulary import CompilationMode, CUDAGraphMode
 
@@ -147,11 +146,11 @@ def _breakable_by_default(engine: Engine) -> str | None:
     """Why breakable graphs turn themselves on, or None."""
     facts = engine.facts["breakable"]
     history = "rocm_architectures" if engine.deployment.gpu.platform == "rocm" else "architectures"
-    known = at(facts[history], engine.release)
+    known = facts[history]
     for architecture in engine.deployment.model.architectures:
         if architecture in known:
             return f"{architecture} defaults to breakable CUDA graphs."
-    if holds(engine.release, facts["batch_invariant_since"]) and _batch_invariant_layer(engine):
+    if facts["for_batch_invariance"] and _batch_invariant_layer(engine):
         return "A linear layer has a batch-invariant tile table, which breakable graphs look up at capture."
     return None
 

@@ -87,9 +87,8 @@ def check_compilation(engine: Engine) -> None:
     if problem is not None:
         _refuse(CUSTOM_OPS_INVALID, problem, "compilation_config.custom_ops")
     if engine.mode is CompilationMode.VLLM_COMPILE and engine.backend not in ("", "eager", "inductor"):
-        _refuse(
-            COMPILE_BACKEND, f"VLLM_COMPILE does not work with backend {engine.backend[:40]}", "compilation_config.backend"
-        )
+        what = f"VLLM_COMPILE does not work with backend {engine.backend[:40]}"
+        _refuse(COMPILE_BACKEND, what, "compilation_config.backend")
 
 
 def apply_mode(engine: Engine) -> None:

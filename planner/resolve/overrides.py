@@ -19,6 +19,7 @@ class Overrides:
         is_profiling: resolve as in the memory profiling run, without the check of Mamba blocks.
         target_groups_only: look at the target's attention and Mamba groups alone, not at the indexer's, the
             encoder's or the draft's.
+        unavailable_backends: attention backends that the installed vLLM cannot import.
     """
 
     support: AttentionCGSupport | None = None
@@ -27,6 +28,7 @@ class Overrides:
     adaptive_mode: bool | None = None
     is_profiling: bool = False
     target_groups_only: bool = False
+    unavailable_backends: tuple[str, ...] = ()
 
 
 NONE = Overrides()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ..deployment import Deployment
 from ..errors import StartupError
-from ..releases import at, canonical
+from ..releases import canonical
 from ..trace import Rule, Trace
 from ..vocabulary import CUDAGraphMode
 from . import compile_ranges, defaults, grid, hooks, levels, mode, parallel, runner, speculation, splitting, summary
@@ -127,15 +127,15 @@ def _set_capture_sizes(engine: Engine) -> None:
             max_num_seqs=engine.max_num_seqs,
             max_num_batched_tokens=engine.max_num_batched_tokens,
             query_len=engine.query_len,
-            platform_cap=at(cap, engine.release),
+            platform_cap=cap,
             interactivity=engine.performance_mode == "interactivity",
             user_sizes=engine.cudagraph_capture_sizes,
             user_max=engine.max_cudagraph_capture_size,
             tiers=grid.decode_tiers(
                 engine.query_len, engine.max_num_seqs, engine.schedule if invalid is None else None
             ),
-            append_off_grid=at(facts["append_off_grid"], engine.release),
-            append_uniform_decode=at(facts["append_uniform_decode"], engine.release),
+            append_off_grid=facts["append_off_grid"],
+            append_uniform_decode=facts["append_uniform_decode"],
         )
         sizes = grid.capture_sizes(given, engine.trace)
         engine.cudagraph_capture_sizes = sizes

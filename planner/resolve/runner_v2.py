@@ -6,14 +6,17 @@ Source: vllm/v1/worker/gpu/cudagraph_utils.py @ 0.33.0.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 
 from ..vocabulary import CUDAGraphMode
 from .graphs import Batch, Captures, Dispatch, Graph
 from .padding import round_up
 
 FULL, PIECEWISE, NONE = CUDAGraphMode.FULL, CUDAGraphMode.PIECEWISE, CUDAGraphMode.NONE
+
+_NUM_TOKENS = attrgetter("num_tokens")
 
 
 @dataclass(frozen=True)
@@ -43,57 +46,76 @@ class CaptureSpec:
 
 
 def captures(spec: CaptureSpec) -> Captures:
-    """Descriptors by mode in capture order: PIECEWISE before FULL, larger first (lines 256-379)."""
-    if spec.mode is NONE or not spec.sizes:
-        return {}
-    found: dict[CUDAGraphMode, dict[Graph, None]] = {}
-    for size in spec.sizes:
-        for loras in spec.lora_cases:
-            for mode, graph in _graphs_of(spec, size, loras):
-                found.setdefault(mode, {})[graph] = None
-    return {
-        mode: tuple(sorted(found[mode], key=lambda graph: -graph.num_tokens))
-        for mode in (PIECEWISE, FULL)
-        if mode in found
-    }
+    """Descriptors by mode in capture order: PIECEWISE before FULL, larger first (lines 256-379).
 
-
-def _graphs_of(spec: CaptureSpec, size: int, loras: int) -> Iterator[tuple[CUDAGraphMode, Graph]]:
+    A mode's graphs are all decode graphs or all mixed graphs: only modes that separate the two have decode graphs.
+    """
     mode = spec.mode
+    if mode is NONE or not spec.sizes:
+        return {}
+    found: Captures = {}
+    if mode.mixed_mode is not NONE:
+        found[mode.mixed_mode] = _in_capture_order(_mixed(spec))
     if mode.separate_routine and mode.decode_mode is FULL:
-        if spec.varlen_decode:
-            if size <= spec.max_num_seqs * spec.query_len:
-                yield FULL, Graph(size, min(size, spec.max_num_seqs), None, spec.query_len, loras)
-        else:
-            for graph in _uniform_decode(spec, size, loras):
-                yield FULL, graph
-                yield from _twin(spec, FULL, graph)
-    mixed = mode.mixed_mode
-    if mixed is not NONE and (spec.widest_mixed is None or size <= spec.widest_mixed):
-        graph = Graph(size, min(size, spec.max_num_seqs) if mixed is FULL else None, None, None, loras)
-        yield mixed, graph
-        yield from _twin(spec, mixed, graph)
+        found[FULL] = _in_capture_order(_varlen_decode(spec) if spec.varlen_decode else _uniform_decode(spec))
+    return {mode: graphs for mode, graphs in found.items() if graphs}
 
 
-def _uniform_decode(spec: CaptureSpec, size: int, loras: int) -> Iterator[Graph]:
-    """One graph a query length: the size rounded up to whole requests, where such a batch can occur."""
+def _in_capture_order(graphs: Iterable[Graph]) -> tuple[Graph, ...]:
+    """Distinct graphs, larger first; equals stay in the order in which they were made."""
+    return tuple(sorted(dict.fromkeys(graphs), key=_NUM_TOKENS, reverse=True))
+
+
+def _mixed(spec: CaptureSpec) -> Iterable[Graph]:
+    most, cases = spec.max_num_seqs, spec.lora_cases
+    sizes = spec.sizes
+    if spec.widest_mixed is not None:
+        sizes = [size for size in sizes if size <= spec.widest_mixed]
+    if spec.mode.mixed_mode is FULL:
+        graphs = [Graph(size, min(size, most), None, None, loras) for size in sizes for loras in cases]
+        return _with_twins(spec, graphs)
+    return [Graph(size, None, None, None, loras) for size in sizes for loras in cases]
+
+
+def _varlen_decode(spec: CaptureSpec) -> Iterable[Graph]:
+    most, longest = spec.max_num_seqs, spec.query_len
+    return [
+        Graph(size, min(size, most), None, longest, loras)
+        for size in spec.sizes
+        if size <= most * longest
+        for loras in spec.lora_cases
+    ]
+
+
+def _uniform_decode(spec: CaptureSpec) -> Iterable[Graph]:
+    """For each query length the size rounded up to whole requests, where such a batch can occur."""
     widest = min(spec.max_num_seqs * spec.query_len, spec.max_capture_size)
-    for query_len in spec.query_lens:
-        tokens = round_up(size, query_len)
-        reqs = tokens // query_len
-        if tokens <= widest and reqs <= spec.max_num_seqs:
-            yield Graph(tokens, reqs, query_len, None, loras)
+    graphs = [
+        Graph(tokens, tokens // query_len, query_len, None, loras)
+        for size in spec.sizes
+        for loras in spec.lora_cases
+        for query_len in spec.query_lens
+        if (tokens := round_up(size, query_len)) <= widest and tokens // query_len <= spec.max_num_seqs
+    ]
+    return _with_twins(spec, graphs)
 
 
-def _twin(spec: CaptureSpec, mode: CUDAGraphMode, graph: Graph) -> Iterator[tuple[CUDAGraphMode, Graph]]:
-    """The microbatched twin of a FULL graph whose requests are all equally long (lines 229-254)."""
-    if spec.num_ubatches <= 1 or mode is not FULL or graph.num_reqs is None:
-        return
+def _with_twins(spec: CaptureSpec, graphs: list[Graph]) -> Iterable[Graph]:
+    """Each graph, and behind it its microbatched twin where all its requests are equally long (lines 229-254)."""
+    if spec.num_ubatches <= 1:
+        return graphs
+    return [twin for graph in graphs for twin in (graph, _twin(spec, graph)) if twin is not None]
+
+
+def _twin(spec: CaptureSpec, graph: Graph) -> Graph | None:
+    if graph.num_reqs is None:
+        return None
     each, rest = divmod(graph.num_tokens, graph.num_reqs)
     if rest or graph.uniform_query_len not in (None, each):
-        return
-    if graph.num_tokens >= max(spec.num_ubatches, spec.decode_token_threshold):
-        yield mode, graph._replace(num_ubatches=spec.num_ubatches, uniform_query_len=each)
+        return None
+    if graph.num_tokens < max(spec.num_ubatches, spec.decode_token_threshold):
+        return None
+    return graph._replace(num_ubatches=spec.num_ubatches, uniform_query_len=each)
 
 
 def drafter_spec(

@@ -115,6 +115,7 @@ def _backend(engine: Engine, overrides: Overrides) -> BackendChoice:
             dtype=engine.dtype,
             trace=engine.trace,
             extra_groups=not overrides.target_groups_only,
+            unavailable=overrides.unavailable_backends,
         )
     weakest = None if support is AttentionCGSupport.ALWAYS else "your backend"
     return BackendChoice(groups=(), support=support, weakest=weakest, name="given", rejected=())

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, NoReturn
 from ..deployment import SpeculativeOptions
 from ..errors import StartupError, did_you_mean
 from ..model_shape import ModelShape
-from ..releases import table
 from ..trace import Rule
 from ..vocabulary import CUDAGraphMode, Runner
 from . import dynamic_sd
@@ -178,7 +177,7 @@ def read(engine: Engine) -> None:
     options = engine.deployment.speculative_config
     if options is None:
         return
-    method = _method(options)
+    method = _method(engine, options)
     draft = options.model if options.model is not None else _own_draft(engine, method)
     if method not in NO_DRAFT_MODEL and draft is None:
         _refuse(METHOD, f"speculative method {method} needs a draft model", "--spec-model", METHOD.instead)
@@ -232,7 +231,7 @@ def apply_dynamic_rules(engine: Engine, runner: Runner) -> None:
         return
     if runner is Runner.V2:
         return
-    if speculation.method not in table("pipeline")["speculative"]["v1_dynamic"]:
+    if speculation.method not in engine.facts["speculative"]["v1_dynamic"]:
         drop_dynamic(engine, DYNAMIC_OFF_V1)
     elif engine.graph_mode.has_full:
         engine.set(DYNAMIC_PIECEWISE_V1, "cudagraph_mode", CUDAGraphMode.PIECEWISE)
@@ -295,8 +294,8 @@ def limit_model_len(engine: Engine, runner: Runner) -> None:
         engine.set(DRAFT_MAX_MODEL_LEN, "max_model_len", longest)
 
 
-def _method(options: SpeculativeOptions) -> str:
-    facts = table("pipeline")["speculative"]
+def _method(engine: Engine, options: SpeculativeOptions) -> str:
+    facts = engine.facts["speculative"]
     method = options.method or "draft_model"
     if method in facts["mtp_aliases"]:
         return "mtp"
@@ -351,5 +350,7 @@ def _check_draft(engine: Engine, options: SpeculativeOptions, method: str, draft
         )
 
 
-def _refuse(rule: Rule, what: str, where: str | None, fix: str | None, raised_in: str = "SpeculativeConfig") -> NoReturn:
+def _refuse(
+    rule: Rule, what: str, where: str | None, fix: str | None, raised_in: str = "SpeculativeConfig"
+) -> NoReturn:
     raise StartupError(what, code=rule.code, raised_in=raised_in, where=where, fix=fix)

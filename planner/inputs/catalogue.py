@@ -1,0 +1,131 @@
+"""Published models whose config.json is shipped with cgplan, so that a name is enough.
+
+The file releases/models.json.gz is made by tools/build_catalogue.py and read only when a model is asked for by name.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from .. import releases
+from ..errors import InputError, nearest, shorten
+from ..model_shape import ModelShape
+from .hf_config import read_config, shape_of
+from .safe_json import exists, shown
+
+
+class CatalogueEntry(NamedTuple):
+    """One line of the catalogue.
+
+    Attributes:
+        model_id: as on the Hugging Face Hub, "Qwen/Qwen3-8B".
+        architecture: the first one of its config.json.
+        params: parameters, "8,190,735,360", or "" where unknown. Of a quantised checkpoint it counts scales too.
+        weights: what is known of the size of the weights, or "".
+        dtype: data type and quantisation of the checkpoint, in words.
+        attention: kind of attention, in words.
+        confidence: what the shape rests on.
+        source: where the config.json was found, and what is not as published.
+    """
+
+    model_id: str
+    architecture: str
+    params: str
+    weights: str
+    dtype: str
+    attention: str
+    confidence: str
+    source: str
+
+
+def catalogue_ids() -> list[CatalogueEntry]:
+    """Every model of the catalogue, by id; no shape is worked out."""
+    return [_entry(model_id, record) for model_id, record in _catalogue().items()]
+
+
+def load(model_id: str, *, runner: str = "auto") -> ModelShape:
+    """The shape of a model of the catalogue.
+
+    Args:
+        model_id: "Qwen/Qwen3-8B" or "Qwen__Qwen3-8B", in any case.
+        runner: `--runner`: auto, generate, pooling or draft.
+
+    Raises:
+        InputError: CG915 there is no such model; the nearest ids are named.
+    """
+    known = _by_folded_id().get(_fold(model_id))
+    if known is None:
+        raise _unknown(model_id)
+    record = _catalogue()[known]
+    shape = shape_of(record["config"], name=known, runner=runner, where=known)
+    return shape.model_copy(update={"confidence": record["confidence"] or None})
+
+
+def resolve_model(text: str, *, runner: str = "auto") -> ModelShape:
+    """The shape of what a user calls a model: a path, or an id of the catalogue. A path that exists wins.
+
+    Raises:
+        InputError: CG910 to CG914 the file cannot be used, CG915 there is no such model.
+    """
+    path = Path(text).expanduser() if text.startswith("~") else Path(text)
+    if text and exists(path):
+        return read_config(path, runner=runner)
+    if _fold(text) in _by_folded_id():
+        return load(text, runner=runner)
+    if _looks_like_path(text):
+        raise InputError(
+            f"cannot read {shown(text)}: No such file or directory",
+            code="CG910",
+            where=shown(text),
+            fix="give the model's directory, its config.json, or an id of the catalogue",
+        )
+    raise _unknown(text)
+
+
+def _looks_like_path(text: str) -> bool:
+    return text.startswith(("/", "./", "../", "~", ".\\")) or text.endswith((".json", "/")) or text.count("/") > 1
+
+
+def _unknown(text: str) -> InputError:
+    near = nearest(text, _catalogue()) or nearest(text.rpartition("/")[2], _short_names())
+    by_short = _short_names()
+    names = [by_short.get(name, name) for name in near]
+    return InputError(
+        f"model {shorten(shown(text), 80)!r} is neither a path nor in the catalogue",
+        code="CG915",
+        where="model",
+        fix=f"did you mean {' or '.join(names)}?" if names else "give the path of its config.json",
+    )
+
+
+def _entry(model_id: str, record: Mapping[str, Any]) -> CatalogueEntry:
+    architectures = record["config"].get("architectures") or [""]
+    rest = {field: record[field] for field in ("params", "weights", "dtype", "attention", "confidence", "source")}
+    return CatalogueEntry(model_id=model_id, architecture=architectures[0], **rest)
+
+
+@cache
+def _catalogue() -> dict[str, dict[str, Any]]:
+    packed = (files(releases) / "models.json.gz").read_bytes()
+    models: dict[str, dict[str, Any]] = json.loads(gzip.decompress(packed))["models"]
+    return models
+
+
+@cache
+def _by_folded_id() -> dict[str, str]:
+    return {_fold(model_id): model_id for model_id in _catalogue()}
+
+
+@cache
+def _short_names() -> dict[str, str]:
+    return {model_id.partition("/")[2]: model_id for model_id in _catalogue()}
+
+
+def _fold(model_id: str) -> str:
+    return model_id.casefold().replace("__", "/", 1)

@@ -1,0 +1,740 @@
+"""Attention backends: the reference tables, and thousands of answers of the real vLLM 0.33.0."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cgplan.deployment import (
+    AttentionOptions,
+    Deployment,
+    Gpu,
+    KVTransferOptions,
+    Software,
+    SpeculativeOptions,
+)
+from cgplan.errors import InputError, StartupError
+from cgplan.model_shape import ModelShape
+from cgplan.resolve.attention_layer import Installed, Layer
+from cgplan.resolve.backend_checks import reasons
+from cgplan.resolve.backend_facts import catalogue
+from cgplan.resolve.backend_selection import candidates, select
+from cgplan.resolve.backend_support import level, named_level
+from cgplan.resolve.backends import BackendChoice, choose_backends
+from cgplan.trace import RULES, Trace
+from cgplan.vocabulary import AttentionCGSupport
+
+AL = AttentionCGSupport.ALWAYS
+UB = AttentionCGSupport.UNIFORM_BATCH
+STD = AttentionCGSupport.UNIFORM_SINGLE_TOKEN_DECODE
+NV = AttentionCGSupport.NEVER
+
+RELEASE = "0.33.0"
+FACTS = catalogue(RELEASE)
+FIXTURE = Path(__file__).parents[2] / "fixtures" / "backend_choices.json.gz"
+
+DIMS = ("kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim", "index_topk")
+DEEPSEEK_DIMS = {
+    "kv_lora_rank": 512,
+    "qk_nope_head_dim": 128,
+    "qk_rope_head_dim": 64,
+    "v_head_dim": 128,
+}
+LLAMA = ModelShape()
+DEEPSEEK = ModelShape(
+    architectures=("DeepseekV3ForCausalLM",),
+    num_attention_heads=128,
+    num_kv_heads=128,
+    head_size=576,
+    use_mla=True,
+    **DEEPSEEK_DIMS,
+)
+DEEPSEEK_SPARSE = DEEPSEEK.model_copy(
+    update={"architectures": ("DeepseekV32ForCausalLM",), "index_topk": 2048}
+)
+
+
+def choose(
+    model: ModelShape = LLAMA,
+    capability: tuple[int, int] = (9, 0),
+    *,
+    dtype: str = "bfloat16",
+    extra_groups: bool = True,
+    trace: Trace | None = None,
+    platform: str = "cuda",
+    unavailable: tuple[str, ...] = (),
+    **given: Any,
+) -> BackendChoice:
+    gpu = Gpu(capability=capability, platform=platform)  # type: ignore[arg-type]
+    deployment = Deployment(model=model, gpu=gpu, **given)
+    return choose_backends(
+        deployment,
+        dtype=dtype,
+        trace=trace or Trace(),
+        extra_groups=extra_groups,
+        unavailable=unavailable,
+    )
+
+
+def shape(**given: Any) -> ModelShape:
+    return LLAMA.model_copy(update=given)
+
+
+# --- answers of the real vLLM ------------------------------
+
+
+def fixture_points() -> tuple[list[str], list[Any]]:
+    data = json.loads(gzip.decompress(FIXTURE.read_bytes()))
+    assert data["release"] == RELEASE
+    return data["settings"], data["points"]
+
+
+def layer_of_point(capability: list[int], m: dict[str, Any], q: dict[str, Any]) -> Layer:
+    packages = tuple(name for name, key in (("b12x", "b12x"), ("tokenspeed_mla", "ts")) if q[key])
+    slides = bool(m.get("sliding"))
+    return Layer(
+        capability=(capability[0], capability[1]),
+        installed=Installed(q["flashinfer"], q["cubins"], q["fa3"], q["fa4"], q["dg"], packages),
+        head_size=m["hs"],
+        dtype=q["dtype"],
+        kv_dtype=q["kv"],
+        run_kv_dtype=q["kv"],
+        block_size=q["bs"],
+        num_heads=m["heads"] // q["tp"],
+        num_kv_heads=1 if m.get("use_mla") else max(1, m["kv_heads"] // q["tp"]),
+        attn_type=m.get("attn_type", "decoder"),
+        mla=bool(m.get("use_mla")),
+        sparse="index_topk" in m,
+        sinks=bool(m.get("sinks")),
+        mm_prefix=bool(m.get("mm_prefix")),
+        sliding_window=slides,
+        unclamped_window=slides,
+        rswa=False,
+        softcap=bool(m.get("softcap")),
+        diffusion=bool(m.get("diffusion")),
+        non_causal=q["noncausal"],
+        batch_invariant=q["bi"],
+        kv_connector=q["conn"],
+        pcp_size=q["pcp"],
+        dcp_size=q["dcp"],
+        adaptive_verification=q["adaptive"],
+        speculative_tokens=q["spec"],
+        fa_version=q["fa"],
+        use_trtllm=q["trt"],
+        **{key: m.get(key) for key in DIMS},
+    )
+
+
+def deployment_of_point(capability: list[int], m: dict[str, Any], q: dict[str, Any]) -> Deployment:
+    model = ModelShape(
+        architectures=("Gemma2ForCausalLM",) if m.get("softcap") else ("LlamaForCausalLM",),
+        num_attention_heads=m["heads"],
+        num_kv_heads=m["kv_heads"],
+        head_size=m["hs"],
+        use_mla=bool(m.get("use_mla")),
+        has_sinks=bool(m.get("sinks")),
+        is_mm_prefix_lm=bool(m.get("mm_prefix")),
+        is_diffusion=bool(m.get("diffusion")),
+        is_encoder_only=m.get("attn_type") == "encoder_only",
+        sliding_window=4096 if m.get("sliding") else None,
+        **{key: m.get(key) for key in DIMS},
+    )
+    spec = SpeculativeOptions(
+        method="ngram", num_speculative_tokens=q["spec"] or None, enable_adaptive_verification=q["adaptive"]
+    )
+    return Deployment(
+        gpu=Gpu(capability=(capability[0], capability[1])),
+        model=model,
+        software=Software(
+            flashinfer=q["flashinfer"],
+            flashinfer_cubins=q["cubins"],
+            flash_attn_3=q["fa3"],
+            flash_attn_4=q["fa4"],
+            deep_gemm=q["dg"],
+            packages=tuple(name for name, key in (("b12x", "b12x"), ("tokenspeed_mla", "ts")) if q[key]),
+        ),
+        env={"VLLM_BATCH_INVARIANT": "1"} if q["bi"] else {},
+        attention_backend=q["backend"],
+        attention_config=AttentionOptions(
+            flash_attn_version=q["fa"], use_trtllm_attention=q["trt"], use_non_causal=q["noncausal"]
+        ),
+        kv_cache_dtype=q["kv"],
+        block_size=q["bs"],
+        tensor_parallel_size=q["tp"],
+        decode_context_parallel_size=q["dcp"],
+        prefill_context_parallel_size=q["pcp"],
+        speculative_config=spec if q["spec"] else None,
+        kv_transfer_config=KVTransferOptions(kv_connector="NixlConnector", kv_role="kv_both")
+        if q["conn"]
+        else None,
+    )
+
+
+def test_layers_get_the_backend_the_level_and_the_reasons_of_vllm() -> None:
+    settings, points = fixture_points()
+    assert len(points) > 7000
+    for capability, m, values, answer in points:
+        q = dict(zip(settings, values, strict=True))
+        class_name, name, support, error, indexer, why_not = answer
+        layer = layer_of_point(capability, m, q)
+        where = (capability, m, q)
+        for backend, kinds in why_not.items():
+            assert [r.kind for r in reasons(FACTS.backends[backend], layer)] == kinds, (backend, where)
+        if q["backend"] is None:
+            assert [b.enum for b in candidates(layer, FACTS)] == list(why_not), where
+        if error is not None:
+            with pytest.raises(StartupError) as refused:
+                select(layer, q["backend"], RELEASE)
+            assert refused.value.raised_as == error, where
+        else:
+            backend_taken = select(layer, q["backend"], RELEASE).backend
+            decided = level(backend_taken, layer)
+            assert (backend_taken.class_name, backend_taken.name) == (class_name, name), where
+            assert decided.support == support, (where, decided)
+        if indexer is not None:
+            assert named_level("indexer", layer, "").support == indexer, where
+
+
+def test_deployments_get_the_backend_and_the_level_of_vllm() -> None:
+    settings, points = fixture_points()
+    for capability, m, values, answer in points:
+        if m.get("attn_type") not in (None, "encoder_only"):
+            continue
+        q = dict(zip(settings, values, strict=True))
+        class_name, name, support, error, _, _ = answer
+        deployment = deployment_of_point(capability, m, q)
+        if error is not None:
+            with pytest.raises(StartupError) as refused:
+                choose_backends(deployment, dtype=q["dtype"], trace=Trace(), extra_groups=False)
+            assert refused.value.raised_as == error, (capability, m, q)
+            continue
+        choice = choose_backends(deployment, dtype=q["dtype"], trace=Trace(), extra_groups=False)
+        (group,) = choice.groups
+        assert (group.class_name, group.name, group.support) == (class_name, name, support), (
+            capability,
+            m,
+            q,
+        )
+        assert choice.support == support
+        assert choice.weakest == (None if support == AL else class_name)
+
+
+# --- reference 1: levels ------------------------------
+
+FIXED_LEVELS = {
+    "TRITON_ATTN": AL,
+    "TRITON_ATTN_DIFFKV": AL,
+    "FLEX_ATTENTION": AL,
+    "TURBOQUANT": UB,
+    "ULTRAQUANT": UB,
+    "B12X": UB,
+    "ROCM_ATTN": AL,
+    "ROCM_SEGMENTED_ATTN": AL,
+    "ROCM_AITER_UNIFIED_ATTN": AL,
+    "ROCM_AITER_FA": UB,
+    "ROCM_OCTAVE": UB,
+    "CPU_ATTN": NV,
+    "FLASH_ATTN_MLA": UB,
+    "FLASHMLA": UB,
+    "FLASHINFER_MLA": AL,
+    "TOKENSPEED_MLA": UB,
+    "CUTLASS_MLA": STD,
+    "TRITON_MLA": UB,
+    "FLASH_ATTN_MLA_SPARSE": UB,
+    "FLASH_ATTN_MLA_SPARSE_FA4": UB,
+    "FLASHMLA_SPARSE": UB,
+    "FLASHINFER_MLA_SPARSE": UB,
+    "FLASHINFER_MLA_SPARSE_SM120": UB,
+    "FLASHINFER_MLA_SPARSE_SM90": UB,
+    "ROCM_AITER_MLA": UB,
+    "ROCM_AITER_TRITON_MLA": UB,
+    "ROCM_AITER_MLA_SPARSE": UB,
+    "XPU_MLA_SPARSE": NV,
+    "CPU_MLA": NV,
+    "AMX_MLA": NV,
+    "FLASHMLA_SPARSE_DSV4": AL,
+    "FLASHINFER_MLA_SPARSE_DSV4": AL,
+    "MINIMAX_M3_SPARSE": UB,
+}
+
+
+@pytest.mark.parametrize(("name", "support"), FIXED_LEVELS.items())
+def test_fixed_levels(name: str, support: AttentionCGSupport) -> None:
+    assert FACTS.backends[name].level == support.name
+
+
+@pytest.mark.parametrize(
+    ("kind", "model", "name", "support"),
+    [
+        ("MAMBA1", "JambaForCausalLM", "MAMBA1_ATTN", UB),
+        ("MAMBA2", "BambaForCausalLM", "MAMBA2_ATTN", UB),
+        ("SHORT_CONV", "Lfm2ForCausalLM", "SHORT_CONV_ATTN", UB),
+        ("GDN_ATTN", "Qwen3NextForCausalLM", "GDN_ATTN", UB),
+        ("LINEAR", "MiniMaxText01ForCausalLM", "LINEAR_ATTN", STD),
+        ("LINEAR", "BailingMoeV2_5ForCausalLM", "BAILING_LINEAR_ATTN", UB),
+        ("SHORT_CONV", "Qwen4ExpForCausalLM", "PLE_SHORT_CONV_ATTN", UB),
+        ("GDN_ATTN", "KimiK3ForConditionalGeneration", "KIMI_K3_KDA", AL),
+    ],
+)
+def test_levels_of_state_space_layers(kind: str, model: str, name: str, support: AttentionCGSupport) -> None:
+    choice = choose(shape(architectures=(model,), mamba_backends=(kind,)), extra_groups=False)
+    assert [(g.name, g.support) for g in choice.groups[1:]] == [(name, support)]
+
+
+@pytest.mark.parametrize(
+    ("capability", "software", "options", "env", "support"),
+    [
+        ((9, 0), {}, {}, {}, AL),
+        ((9, 0), {"flash_attn_3": False}, {}, {}, UB),
+        ((9, 0), {}, {"flash_attn_version": 2}, {}, UB),
+        ((9, 0), {}, {"flash_attn_version": 4}, {}, AL),
+        ((10, 0), {}, {}, {}, AL),
+        ((10, 0), {"flash_attn_4": False}, {}, {}, UB),
+        ((10, 0), {}, {"flash_attn_version": 3}, {}, AL),
+        ((10, 0), {}, {}, {"VLLM_BATCH_INVARIANT": "1"}, UB),
+        ((8, 0), {}, {}, {}, UB),
+        ((8, 9), {}, {"flash_attn_version": 3}, {}, UB),
+        ((12, 0), {}, {}, {}, UB),
+    ],
+)
+def test_flash_attention_version_decides_its_level(
+    capability: tuple[int, int],
+    software: dict[str, bool],
+    options: dict[str, Any],
+    env: dict[str, str],
+    support: AttentionCGSupport,
+) -> None:
+    choice = choose(
+        capability=capability,
+        attention_backend="FLASH_ATTN",
+        software=Software(**software),
+        attention_config=AttentionOptions(**options),
+        env=env,
+    )
+    assert choice.support == support
+
+
+@pytest.mark.parametrize(
+    ("capability", "model", "given", "support"),
+    [
+        ((9, 0), LLAMA, {}, UB),
+        ((9, 0), LLAMA, {"decode_context_parallel_size": 2}, STD),
+        ((9, 0), LLAMA, {"software": Software(flashinfer_cubins=False)}, STD),
+        ((9, 0), LLAMA, {"env": {"VLLM_BATCH_INVARIANT": "0"}}, UB),
+        ((9, 0), LLAMA, {"attention_config": AttentionOptions(use_trtllm_attention=False)}, STD),
+        ((9, 0), LLAMA, {"attention_config": AttentionOptions(use_non_causal=True)}, UB),
+        ((9, 0), shape(head_size=512), {}, STD),
+        ((9, 0), LLAMA, {"kv_cache_dtype": "nvfp4"}, STD),
+        ((9, 0), shape(num_attention_heads=30), {}, STD),
+        ((8, 0), LLAMA, {}, UB),
+        ((8, 0), LLAMA, {"attention_config": AttentionOptions(use_non_causal=True)}, STD),
+        ((8, 0), LLAMA, {"decode_context_parallel_size": 2}, STD),
+        ((10, 0), LLAMA, {}, UB),
+        ((10, 3), LLAMA, {}, UB),
+        ((10, 0), shape(head_size=512), {}, UB),
+        ((10, 0), LLAMA, {"attention_config": AttentionOptions(use_non_causal=True)}, STD),
+        ((11, 0), LLAMA, {}, STD),
+        ((12, 0), LLAMA, {}, UB),
+        ((12, 1), LLAMA, {"kv_cache_dtype": "nvfp4"}, UB),
+        ((12, 0), shape(head_size=512), {}, STD),
+    ],
+)
+def test_flashinfer_level(
+    capability: tuple[int, int], model: ModelShape, given: dict[str, Any], support: AttentionCGSupport
+) -> None:
+    choice = choose(model, capability, attention_backend="FLASHINFER", **given)
+    assert choice.groups[0].name == "FLASHINFER"
+    assert choice.support == support
+
+
+def test_hpc_needs_drafts_for_more_than_one_token() -> None:
+    assert choose(attention_backend="HPC_ATTN").support == STD
+    drafts = SpeculativeOptions(method="ngram", num_speculative_tokens=2)
+    assert choose(attention_backend="HPC_ATTN", speculative_config=drafts).support == UB
+
+
+@pytest.mark.parametrize(("sliding_window", "support"), [(None, STD), (1024, NV)])
+@pytest.mark.parametrize(
+    ("capability", "name"), [((9, 0), "TRITON_FLASH_ATTN"), ((10, 0), "TRITON_FLASHINFER")]
+)
+def test_composites_are_bound_by_their_routing(
+    capability: tuple[int, int], name: str, sliding_window: int | None, support: AttentionCGSupport
+) -> None:
+    model = shape(head_size=256, is_mm_prefix_lm=True, sliding_window=sliding_window)
+    choice = choose(model, capability)
+    assert (choice.name, choice.support) == (name, support)
+
+
+# --- reference 3: selection ------------------------------
+
+
+@pytest.mark.parametrize(
+    ("model", "capability", "given", "name", "support"),
+    [
+        (LLAMA, (8, 0), {}, "FLASH_ATTN", UB),
+        (LLAMA, (9, 0), {}, "FLASH_ATTN", AL),
+        (LLAMA, (10, 0), {}, "FLASHINFER", UB),
+        (LLAMA, (10, 0), {"software": Software(flashinfer_cubins=False)}, "FLASHINFER", STD),
+        (LLAMA, (10, 0), {"software": Software(flashinfer=False)}, "FLASH_ATTN", AL),
+        (LLAMA, (10, 0), {"attention_config": AttentionOptions(use_non_causal=True)}, "FLASH_ATTN", AL),
+        (LLAMA, (12, 0), {}, "FLASH_ATTN", UB),
+        (LLAMA, (7, 5), {"dtype": "float16"}, "TRITON_ATTN", AL),
+        (LLAMA, (9, 0), {"dtype": "float32"}, "TRITON_ATTN", AL),
+        (LLAMA, (8, 0), {"kv_cache_dtype": "fp8"}, "FLASHINFER", UB),
+        (LLAMA, (9, 0), {"kv_cache_dtype": "fp8"}, "FLASH_ATTN", AL),
+        (LLAMA, (9, 0), {"kv_cache_dtype": "turboquant_4bit_nc"}, "TURBOQUANT", UB),
+        (LLAMA, (9, 0), {"kv_cache_dtype": "int8_per_token_head"}, "TRITON_ATTN", AL),
+        (shape(head_size=36), (9, 0), {}, "TRITON_ATTN", AL),
+        (shape(head_size=20), (9, 0), {}, "FLEX_ATTENTION", AL),
+        (shape(head_size=512), (8, 0), {}, "FLASHINFER", UB),
+        (shape(head_size=512), (9, 0), {}, "FLASH_ATTN", AL),
+        (shape(has_sinks=True, head_size=64), (8, 0), {}, "TRITON_ATTN", AL),
+        (shape(has_sinks=True, head_size=64), (9, 0), {}, "FLASH_ATTN", AL),
+        (shape(has_sinks=True, head_size=64), (12, 0), {}, "FLASHINFER", UB),
+        *[(shape(head_size=size), (10, 0), {}, "FLASH_ATTN", AL) for size in (80, 96, 112, 192)],
+        *[(shape(head_size=size), (10, 0), {}, "FLASHINFER", UB) for size in (64, 128, 256, 512)],
+        (DEEPSEEK, (9, 0), {}, "FLASH_ATTN_MLA", UB),
+        (DEEPSEEK, (9, 0), {"kv_cache_dtype": "fp8"}, "FLASHMLA", UB),
+        (DEEPSEEK, (10, 0), {}, "FLASHINFER_MLA", AL),
+        (DEEPSEEK, (8, 0), {}, "TRITON_MLA", UB),
+        (DEEPSEEK, (12, 0), {}, "TRITON_MLA", UB),
+        (DEEPSEEK_SPARSE, (9, 0), {}, "FLASH_ATTN_MLA_SPARSE", UB),
+        (DEEPSEEK_SPARSE, (9, 0), {"kv_cache_dtype": "fp8"}, "FLASHMLA_SPARSE", UB),
+        (DEEPSEEK_SPARSE, (9, 0), {"kv_cache_dtype": "fp8_e4m3"}, "FLASHINFER_MLA_SPARSE_SM90", UB),
+        (DEEPSEEK_SPARSE, (10, 0), {}, "FLASHMLA_SPARSE", UB),
+        (DEEPSEEK_SPARSE, (10, 0), {"tensor_parallel_size": 8}, "FLASH_ATTN_MLA_SPARSE_FA4", UB),
+        (DEEPSEEK_SPARSE, (10, 0), {"kv_cache_dtype": "fp8"}, "FLASHINFER_MLA_SPARSE", UB),
+        (DEEPSEEK_SPARSE, (12, 0), {}, "FLASHINFER_MLA_SPARSE_SM120", UB),
+    ],
+)
+def test_typical_outcomes(
+    model: ModelShape,
+    capability: tuple[int, int],
+    given: dict[str, Any],
+    name: str,
+    support: AttentionCGSupport,
+) -> None:
+    choice = choose(model, capability, **given)
+    assert (choice.name, choice.groups[0].support) == (name, support)
+
+
+def test_rejected_candidates_are_named_with_their_reasons() -> None:
+    choice = choose(LLAMA, (7, 5), dtype="float16")
+    assert [name for name, _ in choice.rejected] == ["FLASH_ATTN", "FLASHINFER"]
+    assert any("7.5" in text for text in choice.rejected[0][1])
+
+
+def test_unavailable_modules_are_passed_over() -> None:
+    without = choose(
+        DEEPSEEK_SPARSE, (10, 0), tensor_parallel_size=8, unavailable=("FLASH_ATTN_MLA_SPARSE_FA4",)
+    )
+    assert without.name == "FLASHINFER_MLA_SPARSE"
+
+
+def test_block_size_that_excludes_a_better_backend_is_a_finding() -> None:
+    trace = Trace()
+    choice = choose(shape(head_size=256), (10, 0), block_size=256, trace=trace)
+    assert choice.name == "FLASHINFER"
+    assert not trace.findings
+    model = shape(head_size=256, is_mm_prefix_lm=True)
+    choice = choose(model, (10, 0), block_size=32, trace=trace)
+    assert choice.name == "TRITON_ATTN" or choice.rejected[0][0] == "TRITON_FLASHINFER"
+    assert [f.code for f in trace.findings] == ["CG308"]
+
+
+def test_document_table_against_the_code() -> None:
+    """Reference section 6: what the design document says, and what 0.33.0 does."""
+    explicit = {
+        ("FLASH_ATTN", (8, 0)): UB,
+        ("FLASH_ATTN", (9, 0)): AL,
+        ("TRITON_ATTN", (9, 0)): AL,
+        ("FLASHINFER", (10, 0)): UB,
+        ("FLASHINFER", (8, 0)): UB,
+        ("FLASHINFER", (9, 0)): UB,
+        ("FLASHINFER", (12, 0)): UB,
+    }
+    for (name, capability), support in explicit.items():
+        assert choose(capability=capability, attention_backend=name).support == support
+    mla = {("FLASHMLA", (9, 0)): UB, ("FLASHINFER_MLA", (10, 0)): AL, ("CUTLASS_MLA", (10, 0)): STD}
+    for (name, capability), support in mla.items():
+        assert choose(DEEPSEEK, capability, attention_backend=name).support == support
+
+
+# --- names ------------------------------
+
+
+ENUM_NAMES = """
+FLASH_ATTN FLASH_ATTN_DIFFKV TRITON_ATTN TRITON_ATTN_DIFFKV TRITON_FLASH_ATTN ROCM_ATTN ROCM_SEGMENTED_ATTN
+ROCM_AITER_MLA ROCM_AITER_TRITON_MLA ROCM_AITER_FA ROCM_AITER_MLA_SPARSE XPU_MLA_SPARSE TORCH_SDPA
+FLASHINFER TRITON_FLASHINFER FLASHINFER_MLA TOKENSPEED_MLA FLASHINFER_MLA_SPARSE FLASHINFER_MLA_SPARSE_SM120
+FLASHINFER_MLA_SPARSE_SM90 TRITON_MLA CUTLASS_MLA FLASHMLA FLASHMLA_SPARSE FLASHMLA_SPARSE_DSV4
+FLASHINFER_MLA_SPARSE_DSV4 ROCM_FLASHMLA_SPARSE_DSV4 FLASHMLA_SPARSE_DSV41 FLASHINFER_MLA_SPARSE_DSV41
+ROCM_FLASHMLA_SPARSE_DSV41 FLASHMLA_MEGA_ATTN_DSV41 B12X FLASH_ATTN_MLA FLASH_ATTN_MLA_SPARSE
+FLASH_ATTN_MLA_SPARSE_FA4 MINIMAX_M3_SPARSE CUTLASS_MSA TRITON_MSA STEP5_DSA NO_ATTENTION FLEX_ATTENTION
+HPC_ATTN ROCM_AITER_UNIFIED_ATTN CPU_ATTN CPU_MLA AMX_MLA TURBOQUANT ROCM_OCTAVE ULTRAQUANT CUSTOM
+"""
+
+
+def test_all_names_of_the_enum_are_known() -> None:
+    assert set(FACTS.backends) == set(ENUM_NAMES.split())
+    for backend in FACTS.backends.values():
+        assert backend.unavailable or backend.class_name
+        assert backend.unavailable or backend.source.startswith("vllm/")
+
+
+@pytest.mark.parametrize("name", ["auto", "AUTO", "cutlass_msa", "TRITON_MSA"])
+def test_names_that_mean_automatic(name: str) -> None:
+    assert choose(attention_backend=name).name == "FLASH_ATTN"
+
+
+def test_names_are_upper_cased_and_both_places_count() -> None:
+    assert choose(attention_backend="triton_attn").name == "TRITON_ATTN"
+    assert choose(attention_config=AttentionOptions(backend="Flashinfer")).name == "FLASHINFER"
+
+
+@pytest.mark.parametrize("name", ["FLASH_ATTN_VLLM_V1", "XFORMERS", "TREE_ATTN", "flash-atn"])
+def test_unknown_names(name: str) -> None:
+    with pytest.raises(InputError) as unknown:
+        choose(attention_backend=name)
+    assert unknown.value.code == "CG305"
+    assert unknown.value.fix
+
+
+def test_near_name_is_proposed() -> None:
+    with pytest.raises(InputError) as unknown:
+        choose(attention_backend="FLASH_ATN")
+    assert "FLASH_ATTN" in (unknown.value.fix or "")
+
+
+def test_explicit_backend_that_does_not_fit() -> None:
+    with pytest.raises(StartupError) as refused:
+        choose(DEEPSEEK, (8, 0), attention_backend="FLASHMLA")
+    error = refused.value
+    assert (error.code, error.stage, error.raised_as) == ("CG302", "attn_backend_selection", "ValueError")
+    assert "8.0" in error.message
+    assert "TRITON_MLA" in (error.fix or "")
+
+
+def test_no_backend_fits() -> None:
+    with pytest.raises(StartupError) as refused:
+        choose(DEEPSEEK_SPARSE, (8, 0))
+    assert refused.value.code == "CG303"
+    assert refused.value.fix
+
+
+@pytest.mark.parametrize("name", ["TORCH_SDPA", "NO_ATTENTION", "CUSTOM"])
+def test_names_that_nobody_can_select(name: str) -> None:
+    with pytest.raises(StartupError) as refused:
+        choose(attention_backend=name)
+    assert refused.value.code == "CG302"
+
+
+def test_backend_of_another_platform_is_found_out() -> None:
+    trace = Trace()
+    choose(attention_backend="CPU_ATTN", trace=trace)
+    assert [f.code for f in trace.findings] == ["CG328"]
+
+
+def test_backend_per_kind() -> None:
+    model = shape(sliding_window=1024)
+    options = AttentionOptions(backend_per_kind={"sliding_window": "triton_attn"})
+    choice = choose(model, (8, 0), attention_config=options)
+    assert [(g.name, g.kind) for g in choice.groups] == [
+        ("FLASH_ATTN", "attention"),
+        ("TRITON_ATTN", "sliding_window"),
+    ]
+    for bad in ({"sliding": "TRITON_ATTN"}, {"sliding_window": "auto"}):
+        with pytest.raises(InputError):
+            choose(model, attention_config=AttentionOptions(backend_per_kind=bad))
+
+
+# --- groups ------------------------------
+
+
+def test_the_weakest_group_counts() -> None:
+    trace = Trace()
+    choice = choose(shape(mamba_backends=("MAMBA2",), is_hybrid=True), trace=trace)
+    assert [g.support for g in choice.groups] == [AL, UB]
+    assert (choice.support, choice.weakest) == (UB, "Mamba2AttentionBackend")
+    assert "CG316" in [d.code for d in trace.decisions]
+
+
+def test_attention_free() -> None:
+    model = shape(is_attention_free=True, num_attention_heads=0, num_kv_heads=0, head_size=0)
+    assert choose(model) == BackendChoice((), AL, None, "none", ())
+    mamba = choose(model.model_copy(update={"mamba_backends": ("MAMBA2",)}))
+    assert (mamba.name, mamba.support, mamba.weakest) == ("none", UB, "Mamba2AttentionBackend")
+
+
+def test_chunked_local_attention_is_never_captured() -> None:
+    model = shape(architectures=("Llama4ForCausalLM",), attention_chunk_size=8192)
+    choice = choose(model)
+    assert (choice.support, choice.weakest) == (NV, "ChunkedLocalAttention_8192_FlashAttentionBackend")
+    assert choose(model, extra_groups=False).support == AL
+
+
+def test_cross_attention_may_take_another_backend() -> None:
+    whisper = shape(architectures=("WhisperForConditionalGeneration",), is_encoder_decoder=True, head_size=64)
+    choice = choose(whisper, (10, 0))
+    assert [(g.name, g.kind) for g in choice.groups] == [
+        ("FLASHINFER", "attention"),
+        ("FLASH_ATTN", "cross_attention"),
+    ]
+    assert choice.groups[1].class_name == "CrossAttention_FlashAttentionBackend"
+    assert len(choose(whisper, (10, 0), extra_groups=False).groups) == 1
+
+
+def test_encoder_only_layers_are_wrapped() -> None:
+    bert = shape(architectures=("BertModel",), is_encoder_only=True, head_size=64)
+    assert choose(bert).groups[0].class_name == "EncoderOnlyAttention_FlashAttentionBackend"
+    assert choose(bert, (8, 0), extra_groups=False).weakest == "FlashAttentionBackend"
+    assert choose(bert, (10, 0)).name == "FLASH_ATTN"
+
+
+@pytest.mark.parametrize(
+    ("capability", "deep_gemm", "drafts", "support"),
+    [
+        ((10, 0), True, 0, AL),
+        ((10, 0), False, 0, UB),
+        ((9, 0), True, 0, UB),
+        ((9, 0), True, 1, UB),
+        ((9, 0), True, 2, AL),
+        ((9, 0), True, 3, UB),
+        ((9, 0), False, 3, AL),
+    ],
+)
+def test_sparse_indexer(
+    capability: tuple[int, int], deep_gemm: bool, drafts: int, support: AttentionCGSupport
+) -> None:
+    spec = SpeculativeOptions(method="ngram", num_speculative_tokens=drafts) if drafts else None
+    software = Software(deep_gemm=deep_gemm)
+    choice = choose(DEEPSEEK_SPARSE, capability, software=software, speculative_config=spec)
+    assert [(g.kind, g.support) for g in choice.groups[1:]] == [("indexer", support)]
+
+
+def test_drafter_selects_for_itself() -> None:
+    draft = shape(head_size=64, num_attention_heads=32, num_kv_heads=8)
+    spec = SpeculativeOptions(method="eagle3", num_speculative_tokens=3, model=draft)
+    choice = choose(LLAMA, (9, 0), attention_backend="TRITON_ATTN", speculative_config=spec)
+    assert [(g.name, g.kind) for g in choice.groups] == [
+        ("TRITON_ATTN", "attention"),
+        ("FLASH_ATTN", "draft"),
+    ]
+    ngram = SpeculativeOptions(method="ngram", num_speculative_tokens=3)
+    assert len(choose(speculative_config=ngram).groups) == 1
+
+
+def test_models_with_attention_of_their_own() -> None:
+    v4 = DEEPSEEK_SPARSE.model_copy(update={"architectures": ("DeepseekV4ForCausalLM",), "head_size": 512})
+    assert choose(v4, (9, 0)).name == "FLASHMLA_SPARSE_DSV4"
+    assert choose(v4, (12, 0)).name == "FLASHINFER_MLA_SPARSE_DSV4"
+    assert choose(v4, (10, 0)).support == AL
+    with pytest.raises(StartupError):
+        choose(v4, (10, 0), attention_backend="FLASHINFER_MLA_SPARSE")
+    step5 = shape(architectures=("Step5ForCausalLM",))
+    assert choose(step5).support == STD
+
+
+def test_batch_invariance() -> None:
+    on = {"VLLM_BATCH_INVARIANT": "1"}
+    assert choose(capability=(10, 0), env=on).name == "FLASH_ATTN"
+    hybrid = shape(mamba_backends=("GDN_ATTN",))
+    with pytest.raises(StartupError) as refused:
+        choose(hybrid, env=on)
+    assert (refused.value.code, refused.value.raised_as) == ("CG304", "RuntimeError")
+    assert choose(hybrid, env=on, extra_groups=False).support == UB
+
+
+@pytest.mark.parametrize(
+    ("capability", "kv", "name", "support"),
+    [
+        ((8, 0), "auto", "TRITON_ATTN", AL),
+        ((9, 0), "auto", "FLASH_ATTN", AL),
+        ((9, 0), "fp8", "FLASH_ATTN", AL),
+        ((10, 0), "auto", "FLASHINFER", UB),
+        ((12, 0), "auto", "TRITON_ATTN", AL),
+    ],
+)
+def test_gemma4(capability: tuple[int, int], kv: str, name: str, support: AttentionCGSupport) -> None:
+    model = shape(architectures=("Gemma4ForCausalLM",), head_size=256)
+    choice = choose(model, capability, kv_cache_dtype=kv)
+    assert (choice.name, choice.support) == (name, support)
+
+
+def test_diffusion_gemma() -> None:
+    model = shape(architectures=("DiffusionGemmaForBlockDiffusion",), head_size=256, is_diffusion=True)
+    assert choose(model, (10, 0)).name == "FLASH_ATTN"
+    with pytest.raises(StartupError) as refused:
+        choose(model, (10, 0), attention_backend="FLASHINFER")
+    assert (refused.value.code, refused.value.raised_as) == ("CG307", "ValidationError")
+
+
+def test_kv_cache_dtype_of_the_architecture() -> None:
+    trace = Trace()
+    glm = DEEPSEEK_SPARSE.model_copy(update={"architectures": ("GlmMoeDsaForCausalLM",)})
+    assert choose(glm, (10, 0), trace=trace).name == "FLASHINFER_MLA_SPARSE"
+    assert trace.decisions[0].code == "CG306"
+    assert choose(glm, (9, 0)).name == "FLASH_ATTN_MLA_SPARSE"
+    assert choose(DEEPSEEK_SPARSE, (12, 0), kv_cache_dtype="bfloat16").name == "FLASHINFER_MLA_SPARSE_SM120"
+    assert choose(shape(kv_cache_dtype="fp8"), (8, 0)).name == "FLASHINFER"
+
+
+# --- other platforms ------------------------------
+
+
+@pytest.mark.parametrize(
+    ("platform", "model", "given", "name", "support"),
+    [
+        ("rocm", LLAMA, {}, "ROCM_ATTN", AL),
+        ("rocm", shape(head_size=72), {}, "TRITON_ATTN", AL),
+        ("rocm", DEEPSEEK, {}, "TRITON_MLA", UB),
+        (
+            "rocm",
+            DEEPSEEK,
+            {"software": Software(packages=("aiter",)), "env": {"VLLM_ROCM_USE_AITER": "1"}},
+            "ROCM_AITER_MLA",
+            UB,
+        ),
+        ("rocm", DEEPSEEK_SPARSE, {}, "ROCM_AITER_MLA_SPARSE", UB),
+        ("xpu", LLAMA, {}, "FLASH_ATTN", AL),
+        ("xpu", LLAMA, {"attention_backend": "TRITON_ATTN"}, "TRITON_ATTN", AL),
+        ("xpu", DEEPSEEK, {}, "FLASH_ATTN_MLA", STD),
+        ("xpu", DEEPSEEK_SPARSE, {}, "XPU_MLA_SPARSE", NV),
+        ("cpu", LLAMA, {"attention_backend": "FLASH_ATTN"}, "CPU_ATTN", NV),
+        ("cpu", DEEPSEEK, {}, "CPU_MLA", NV),
+    ],
+)
+def test_other_platforms(
+    platform: str, model: ModelShape, given: dict[str, Any], name: str, support: AttentionCGSupport
+) -> None:
+    choice = choose(model, (9, 0), platform=platform, **given)
+    assert (choice.name, choice.groups[0].support) == (name, support)
+
+
+def test_platform_that_is_not_modelled() -> None:
+    with pytest.raises(InputError):
+        choose(platform="tpu")
+
+
+# --- rules ------------------------------
+
+
+def test_every_code_raised_has_a_rule() -> None:
+    for code in ("CG301", "CG302", "CG303", "CG304", "CG305", "CG306", "CG307", "CG308", "CG309", "CG316"):
+        rule = RULES[code]
+        assert rule.why
+        assert rule.example
+        assert rule.instead
+        assert rule.source.startswith("vllm/")
+
+
+def test_decisions_say_what_was_chosen_and_what_bounds_it() -> None:
+    trace = Trace()
+    choose(capability=(8, 0), trace=trace)
+    assert [(d.code, d.field, d.after) for d in trace.decisions] == [
+        ("CG301", "attention_backend", "FLASH_ATTN"),
+        ("CG321", "attention_support", "UNIFORM_BATCH"),
+    ]

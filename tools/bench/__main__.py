@@ -1,0 +1,115 @@
+"""Benchmarks: ratios measured in one run, so that they hold when the machine's speed drifts.
+
+    python tools/bench
+
+Prints one line a figure: what, the figure, and the limit it is held to. Exit status 1 when a limit is missed. Run it
+with the Python of the environment that cgplan is installed in; each ratio alternates the two commands.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+BARE = """
+import typer, pydantic, rich
+app = typer.Typer()
+class Answer(pydantic.BaseModel):
+    text: str
+@app.command()
+def main() -> None:
+    rich.print(Answer(text="one line").text)
+app()
+"""
+RUNS = 15
+CGPLAN = Path(sys.executable).with_name("cgplan")
+
+
+def seconds(command: list[str]) -> float:
+    """Wall time of one run of `command`."""
+    start = time.perf_counter()
+    done = subprocess.run(command, capture_output=True, check=False)
+    elapsed = time.perf_counter() - start
+    if done.returncode != 0:
+        raise SystemExit(f"{' '.join(command)}: {done.stderr.decode()[:500]}")
+    return elapsed
+
+
+def ratio(command: list[str], base: list[str]) -> tuple[float, float, float]:
+    """Median of the pairwise ratio, and the two medians in milliseconds."""
+    for warm in (command, base):
+        seconds(warm)
+    pairs = [(seconds(command), seconds(base)) for _ in range(RUNS)]
+    middle = statistics.median(a / b for a, b in pairs)
+    return middle, *(1000 * statistics.median(side) for side in zip(*pairs, strict=True))
+
+
+def resolutions_per_second(count: int = 4000) -> float:
+    """Resolutions a second on one core over distinct deployments; making the Deployment is not counted."""
+    from cgplan import CompilationOptions, CUDAGraphMode, Deployment, resolve
+    from cgplan.releases.gpus import gpu
+
+    choose = random.Random(20261129)
+    gpus = [gpu(name) for name in ("H100", "A100", "B200", "L4", "RTX 5090", "T4")]
+    backends = [None, "FLASH_ATTN", "FLASHINFER", "TRITON_ATTN"]
+    deployments = []
+    seen = set()
+    while len(deployments) < count:
+        key = (choose.randint(1, 2048), choose.randrange(len(gpus)), choose.choice([None, *CUDAGraphMode]))
+        backend = choose.choice(backends)
+        card = gpus[key[1]]
+        if (key, backend) in seen or (backend in ("FLASH_ATTN", "FLASHINFER") and card.capability < (8, 0)):
+            continue
+        seen.add((key, backend))
+        deployments.append(
+            Deployment(
+                max_num_seqs=key[0],
+                max_num_batched_tokens=8192,
+                gpu=card,
+                attention_backend=backend,
+                compilation_config=CompilationOptions(cudagraph_mode=key[2]),
+            )
+        )
+    resolve(deployments[0])
+    rates = []
+    for _ in range(3):
+        start = time.process_time()
+        for deployment in deployments:
+            resolve(deployment)
+        rates.append(count / (time.process_time() - start))
+    return statistics.median(rates)
+
+
+def main() -> int:
+    bare = [sys.executable, "-c", BARE]
+    rate = resolutions_per_second()
+    cold, cold_ms, bare_ms = ratio([str(CGPLAN), "resolve", "--json"], bare)
+    version, version_ms, pass_ms = ratio([str(CGPLAN), "--version"], [sys.executable, "-c", "pass"])
+    rows = [
+        ("resolve(), distinct deployments a second on one core", f"{rate:,.0f}", "at least 5,000", rate >= 5000),
+        (
+            "cgplan resolve --json, cold, against a bare typer + pydantic + rich program",
+            f"{cold:.2f} ({cold_ms:.0f} ms to {bare_ms:.0f} ms)",
+            "at most 1.5",
+            cold <= 1.5,
+        ),
+        (
+            "cgplan --version against python -c pass",
+            f"{version:.2f} ({version_ms:.0f} ms to {pass_ms:.0f} ms)",
+            "at most 6",
+            version <= 6,
+        ),
+    ]
+    print(f"Python {sys.version.split()[0]}, {os.cpu_count()} cores, {RUNS} pairs a ratio, medians")
+    for what, figure, limit, good in rows:
+        print(f"{'ok  ' if good else 'MISS'}  {what}: {figure}; {limit}")
+    return 0 if all(row[3] for row in rows) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
