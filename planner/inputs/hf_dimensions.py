@@ -107,8 +107,8 @@ def _num_experts(text: ConfigNode) -> int:
 
 
 def _intermediate_size(text: ConfigNode) -> int | None:
-    if isinstance(text.get("intermediate_size"), list):
-        return None
+    if text.model_type == "gemma3n_text" or isinstance(text.get("intermediate_size"), list):
+        return None  # one a layer
     return text.integer("intermediate_size")
 
 

@@ -16,7 +16,7 @@ _PART_KEYS = ("text_config", "llm_config", "language_config", "decoder", "genera
 
 # Keys that a class takes from the top of a flat file for its language model, besides those it has defaults for.
 _FLAT_KEYS = (
-    "num_key_value_heads head_dim layer_types use_sliding_window rope_parameters rope_scaling rope_theta dtype torch_dtype"
+    "num_key_value_heads layer_types use_sliding_window rope_parameters rope_scaling rope_theta dtype torch_dtype"
 ).split()
 
 # transformers_utils/config.py:185-188: published without a model_type.
@@ -97,6 +97,7 @@ def _known_part(root: ConfigNode, path: str, model_type: str, kind: str, flat: s
         defaults = class_defaults(model_type)
         keys = {*defaults, *_FLAT_KEYS} if flat else set()
         raw = {key: value for key, value in root.raw.items() if key in keys}
+        raw = {**root.defaults.get("@absent", {}), **raw}
         where = root.where if flat else root.at(f"{path}.")
         return ConfigNode(raw, defaults, model_type, where)
     return _part(root, path, raw, model_type, fixed=kind == "fixed")

@@ -6,6 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from ..deployment import Deployment
+from ..releases import canonical
 from ..trace import Rule, Trace
 from ..vocabulary import AttentionCGSupport
 from .backend_facts import catalogue
@@ -63,7 +64,7 @@ def choose_backends(
         StartupError: vLLM refuses the backend (CG302, CG307), finds none (CG303), or has no batch-invariant
             kernels (CG304).
     """
-    facts = catalogue(deployment.vllm)
+    facts = catalogue(canonical(deployment.vllm))
     request = request_of(deployment, facts, trace)
     chooser = GroupChooser(deployment, request, facts, dtype, trace, frozenset(unavailable))
     groups, name, rejected = chooser.groups(extra_groups)

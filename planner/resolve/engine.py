@@ -58,7 +58,6 @@ class Engine:
         "splitting_ops",
         "trace",
         "use_inductor_graph_partition",
-        "use_non_causal",
         "v2_forced",
     )
 
@@ -106,7 +105,6 @@ class Engine:
         self.data_parallel_size: int = d.data_parallel_size
         self.speculation: Speculation | None = None
         self.max_loras: int | None = d.max_loras if d.enable_lora else None
-        self.use_non_causal: bool = d.attention_config.use_non_causal
         self.v2_forced: bool | None = None
 
     def set(self, rule: Rule, field: str, after: Any, why: str | None = None) -> None:

@@ -33,7 +33,7 @@ UNCOMPILED_FULL = Rule(
 )
 BLOCK_DIFFUSION = Rule(
     "CG217",
-    title="Block-diffusion Gemma lowers max_num_seqs to 8 when it is 128 or more, and attends both ways.",
+    title="Block-diffusion Gemma lowers max_num_seqs to 8 when it is 128 or more.",
     why="Its sampler holds a whole vocabulary row for each canvas token of each sequence.",
     example="DiffusionGemmaForBlockDiffusion with the default 1024 sequences: 8.",
     instead="Set --max-num-seqs below 128.",
@@ -90,10 +90,9 @@ def apply_architecture(engine: Engine) -> None:
             engine.set(UNCOMPILED_FULL, "mode", CompilationMode.NONE)
         if engine.cudagraph_mode is None:
             engine.set(UNCOMPILED_FULL, "cudagraph_mode", CUDAGraphMode.FULL)
-    if architecture in hooks["block_diffusion"]:
-        if engine.max_num_seqs >= engine.facts["batch_limits"]["other_context"][1]:
-            engine.set(BLOCK_DIFFUSION, "max_num_seqs", hooks["block_diffusion_seqs"])
-        engine.set(BLOCK_DIFFUSION, "use_non_causal", True)
+    generic = engine.facts["batch_limits"]["other_context"][1]
+    if architecture in hooks["block_diffusion"] and engine.max_num_seqs >= generic:
+        engine.set(BLOCK_DIFFUSION, "max_num_seqs", hooks["block_diffusion_seqs"])
 
 
 def _check_mamba_prefix_caching(engine: Engine) -> None:

@@ -11,7 +11,7 @@ from ..errors import StartupError
 from ..releases import canonical
 from ..trace import Rule, Trace
 from ..vocabulary import CUDAGraphMode
-from . import compile_ranges, defaults, grid, hooks, levels, mode, parallel, runner, speculation, splitting, summary
+from . import compile_ranges, defaults, grid, hooks, levels, mode, parallel, runner, spec_decode, splitting, summary
 from .engine import Engine
 from .overrides import NONE, Overrides
 from .resolution import Resolution
@@ -61,7 +61,7 @@ def configure(deployment: Deployment, trace: Trace) -> Engine:
     defaults.set_dtype(engine)
     defaults.set_max_model_len(engine)
     parallel.check_world(engine)
-    speculation.read(engine)
+    spec_decode.read(engine)
     defaults.set_batch_limits(engine)
     defaults.check_scheduler(engine)
     _check_lora_budget(engine)
@@ -81,7 +81,7 @@ def _post_init(engine: Engine) -> None:
         dcp=d.decode_context_parallel_size,
         expert_parallel=d.enable_expert_parallel,
     )
-    speculation.limit_model_len(engine, runner.choose(engine))
+    spec_decode.limit_model_len(engine, runner.choose(engine))
     runner.settle_async_scheduling(engine, runner.choose(engine))
     mode.apply_eager(engine)
     hooks.apply_breakable(engine)
@@ -89,10 +89,10 @@ def _post_init(engine: Engine) -> None:
     levels.apply_level(engine)
     if engine.requested_mode is None:
         engine.requested_mode = engine.graph_mode
-    speculation.apply_dynamic_rules(engine, runner.choose(engine))
+    spec_decode.apply_dynamic_rules(engine, runner.choose(engine))
     mode.check_hisparse(engine)
     mode.normalise_piecewise(engine)
-    speculation.set_scheduled_tokens(engine)
+    spec_decode.set_scheduled_tokens(engine)
     if mode.has_static_graphs(engine):
         mode.apply_model_kind(engine)
         mode.apply_kv_connector(engine)
@@ -105,7 +105,7 @@ def _post_init(engine: Engine) -> None:
     chosen = runner.choose(engine)
     mode.apply_stock_compile(engine, chosen)
     runner.check(engine, chosen)
-    speculation.check_adaptive_verification(engine)
+    spec_decode.check_adaptive_verification(engine)
     compile_ranges.set_ranges(engine)
     parallel.apply_moonep(engine)
     splitting.apply(engine)
@@ -116,7 +116,7 @@ def _post_init(engine: Engine) -> None:
 
 def _set_capture_sizes(engine: Engine) -> None:
     """Step 3.18."""
-    invalid = speculation.settle_schedule(engine)
+    invalid = spec_decode.settle_schedule(engine)
     if engine.deployment.enforce_eager or engine.graph_mode is CUDAGraphMode.NONE:
         engine.max_cudagraph_capture_size = 0
         engine.cudagraph_capture_sizes = []
@@ -144,10 +144,10 @@ def _set_capture_sizes(engine: Engine) -> None:
 
 
 def _check_lora_budget(engine: Engine) -> None:
-    speculation_ = engine.speculation
-    if engine.max_loras is None or speculation_ is None:
+    speculation = engine.speculation
+    if engine.max_loras is None or speculation is None:
         return
-    needed = engine.max_num_seqs * (speculation_.num_speculative_tokens + 1)
+    needed = engine.max_num_seqs * (speculation.num_speculative_tokens + 1)
     if engine.max_num_batched_tokens < needed:
         raise StartupError(
             f"max_num_batched_tokens {engine.max_num_batched_tokens} is below the {needed} tokens of a full decode "

@@ -20,7 +20,7 @@ from .graphs import Captures
 from .lora import LORA_CASES, NO_GRAPH_WITHOUT_LORA, lora_cases
 from .overrides import Overrides
 from .resolution import LoraPlan, Resolution
-from .speculation import SCHEDULE_INVALID
+from .spec_decode import SCHEDULE_INVALID
 
 V1_PIECEWISE = Rule(
     "CG224",
