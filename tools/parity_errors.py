@@ -24,6 +24,7 @@ SIGNS: dict[str, str] = {
     "CG132": r"dtype|float16",
     "CG133": r"compile_sizes contains",
     "CG134": r"Mamba prefix caching",
+    "CG135": r"kv_cache_dtype",
     "CG218": r"HiSparse",
     "CG222": r"should be CompilationMode.VLLM_COMPILE",
     "CG223": r"Invalid backend",

@@ -119,9 +119,7 @@ def _backend_class(architectures: Sequence[str], runner: str, nested: bool, is_m
     return f"Transformers{kind}ForCausalLM"
 
 
-def _inspect(
-    architectures: Sequence[str], runner_type: str | None, convert_type: str, backend: str
-) -> tuple[str, str]:
+def _inspect(architectures: Sequence[str], runner_type: str | None, convert_type: str, backend: str) -> tuple[str, str]:
     """The deciding name and the registry's entry, registry.py:1286-1336."""
     known = registry().known
     none_known = bool(architectures) and all(name not in known for name in architectures)
@@ -205,16 +203,16 @@ def _unknown(architectures: Sequence[str]) -> InputError:
         for release, names in data["removed"].items():
             if name in names.split():
                 fix = f"use vLLM {release} or another model"
-                return InputError(
-                    f"architecture {name} left vLLM after {release}", code="CG913", where=where, fix=fix
-                )
+                return InputError(f"architecture {name} left vLLM after {release}", code="CG913", where=where, fix=fix)
         for url, names in data["plugins"].items():
             if name in names.split():
                 return InputError(
                     f"architecture {name} needs a plugin of vLLM", code="CG913", where=where, fix=f"see {url}"
                 )
     name = architectures[0]
-    near = nearest(name, registry().known) or ["LlamaForCausalLM"]
+    # Of two spellings the one with fewer capitals is the usual one.
+    known = sorted(registry().known, key=lambda known: (sum(map(str.isupper, known)), known))
+    near = nearest(name, known) or ["LlamaForCausalLM"]
     return InputError(
         f"architecture {shorten(name, 60)} is not known to vLLM 0.33.0",
         code="CG913",

@@ -7,19 +7,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from .hf_node import ConfigNode, bad_value, checked_int
+from .hf_node import ConfigNode, bad_value, checked_int, words
 
 # transformers_utils/config.py:55-75.
 _KV_HEAD_KEYS = ("n_head_kv", "num_kv_heads", "num_key_value_heads", "multi_query_group_num", "num_attention_groups")
 _EXPERT_KEYS = ("num_experts", "moe_num_experts", "n_routed_experts", "num_local_experts")
 
 # model_arch_config_convertor.py:275-304.
-_MLA_MODEL_TYPES = frozenset(
+_MLA_MODEL_TYPES = words(
     """
-    axk1 deepseek_v2 deepseek_v3 deepseek_v32 deepseek_v4 deepseek_v41 dots3_note deepseek_mtp k3_dspark glm5_next
-    glm5_next_text glm_moe_dsa glm4_moe_lite glm4_moe_lite_mtp kimi_k2 kimi_linear longcat_flash pangu_ultra_moe
-    pangu_ultra_moe_mtp bailing_hybrid bailing_hybrid_mtp bailing_hybrid_v3_mtp hy_v4 hy_v4_mtp
-    """.split()
+    axk1 deepseek_v2 deepseek_v3 deepseek_v32 deepseek_v4 deepseek_v41 dots3_note deepseek_mtp k3_dspark
+    glm5_next glm5_next_text glm_moe_dsa glm4_moe_lite glm4_moe_lite_mtp kimi_k2 kimi_linear longcat_flash
+    pangu_ultra_moe pangu_ultra_moe_mtp bailing_hybrid bailing_hybrid_mtp bailing_hybrid_v3_mtp hy_v4
+    hy_v4_mtp
+    """
 )
 
 
@@ -86,7 +87,12 @@ def _num_layers(text: ConfigNode) -> int:
         return len(listed or ()) or int(text.defaults.get("num_hidden_layers", 0)) or _needed(text, "num_hidden_layers")
     if text.model_type == "longcat_flash":
         return _needed(text, "num_layers")
-    return _needed(text, "num_hidden_layers")
+    layers = _needed(text, "num_hidden_layers")
+    if text.model_type == "hrm_text" and text.get("num_layers_per_stack") is None:
+        # Every layer runs once a cycle and counts each time.
+        high, low = (text.integer(key) for key in ("H_cycles", "L_cycles"))
+        return layers * (2 if high is None else high) * ((3 if low is None else low) + 1) or layers
+    return layers
 
 
 def _kv_heads(text: ConfigNode, heads: int) -> int:

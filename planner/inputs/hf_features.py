@@ -18,9 +18,8 @@ def is_hybrid(root: ConfigNode, resolved: Resolved) -> bool:
     given = root.layer_types()
     if given is not None:
         return not all(kind == "full_attention" for kind in given)
-    if root.model_type == "lfm2" and root.get("full_attn_idxs") is None:
-        return root.defaults.get("@layers") != "full"
-    return True
+    # Without a list LFM2 is all attention.
+    return root.model_type != "lfm2" or root.get("full_attn_idxs") is not None
 
 
 def is_mm_prefix_lm(root: ConfigNode, text: ConfigNode) -> bool:
@@ -29,7 +28,7 @@ def is_mm_prefix_lm(root: ConfigNode, text: ConfigNode) -> bool:
     if kind in ("cohere_asr",):
         return False
     if kind.removesuffix("_text") in ("gemma4", "gemma4_unified", "diffusion_gemma"):
-        return text.get("use_bidirectional_attention") == "vision"
+        return bool(text.get("use_bidirectional_attention") == "vision")
     if kind == "deepseek_v4":
         return bool(root.integer("vision_n_layers"))
     declared = root.flag("is_mm_prefix_lm")

@@ -32,9 +32,9 @@ def _is_bidirectional(text: ConfigNode) -> bool:
 
 def has_full_attention(text: ConfigNode, window: int | None) -> bool:
     """False when vLLM gives the window to every layer."""
+    given = text.layer_types()
     if window is None:
         return True
-    given = text.layer_types()
     if given is not None:
         return not all(kind == "sliding_attention" for kind in given)
     rule = text.defaults.get("@layers")

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from ..errors import shorten
-from .hf_node import MAX_INT, ConfigNode, bad_value
+from .hf_node import MAX_INT, ConfigNode, bad_value, words
 
 DEFAULT_MAX_LEN = 2048
 """Where no key tells, config/model.py:2595."""
@@ -28,12 +28,12 @@ _LENGTH_KEYS = (
 # RoPE kinds whose factor max_position_embeddings already holds, config/model.py:2617-2624.
 _SCALED_ALREADY = ("su", "longrope", "llama3", "yarn", "deepseek_yarn", "deepseek_llama_scaling", "telechat3-yarn")
 # Keys of rope_parameters that are given by layer type: ALLOWED_LAYER_TYPES of Transformers 5.20, and DeepSeek V4's.
-_NESTED_KEYS = frozenset(
+_NESTED_KEYS = words(
     """
     full_attention sliding_attention chunked_attention window_attention indexed_attention
-    compressed_sparse_attention heavily_compressed_attention minimax_m3_sparse conv moe hybrid hybrid_sliding
-    reference_sliding_attention linear_attention sparse dense main compress
-    """.split()
+    compressed_sparse_attention heavily_compressed_attention minimax_m3_sparse conv moe hybrid
+    hybrid_sliding reference_sliding_attention linear_attention sparse dense main compress
+    """
 )
 
 _DTYPES = {
@@ -74,7 +74,7 @@ def derived_max_len(root: ConfigNode, text: ConfigNode, *, cap: int | None, enco
     derived = float(min(lengths, default=DEFAULT_MAX_LEN))
     ropes = list(_ropes(text))
     if ropes and "gemma3" not in text.model_type:
-        derived *= _scaling_factor(ropes, text.at("rope_parameters"))
+        derived *= _scaling_factor(ropes, text.at(_rope_key(text)))
     if encoder_length is not None:
         derived = float(encoder_length)
     longest = _in_range(derived, text)
@@ -102,14 +102,17 @@ def _longest(root: ConfigNode, text: ConfigNode) -> int | None:
     )
 
 
+def _rope_key(text: ConfigNode) -> str:
+    return "rope_scaling" if text.get("rope_scaling") else "rope_parameters"
+
+
 def _ropes(text: ConfigNode) -> Iterator[Mapping[str, Any]]:
     """RoPE parameters, one a layer type where they are given by layer type."""
-    scaling = text.get("rope_scaling")
-    given = scaling if scaling else text.get("rope_parameters")
+    given = text.get(_rope_key(text))
     if given is None or given == {}:
         return
     if not isinstance(given, dict):
-        raise bad_value(text.at("rope_scaling"), f"an object expected, got {shorten(given, 40)}")
+        raise bad_value(text.at(_rope_key(text)), f"an object expected, got {shorten(given, 40)}")
     if _NESTED_KEYS.issuperset(given):
         yield from (rope for rope in given.values() if isinstance(rope, dict) and rope)
     else:

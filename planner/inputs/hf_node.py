@@ -26,6 +26,11 @@ _RENAMED_LAYER_TYPES = {
 }
 
 
+def words(text: str) -> frozenset[str]:
+    """The blank-separated names of `text`."""
+    return frozenset(text.split())
+
+
 @cache
 def class_defaults(model_type: str) -> Mapping[str, Any]:
     """What the configuration class of `model_type` fills in; empty for an unknown one."""

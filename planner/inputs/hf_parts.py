@@ -9,15 +9,18 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..errors import shorten
-from .hf_node import ConfigNode, bad_value, class_defaults
+from .hf_node import ConfigNode, bad_value, class_defaults, words
 
 # Names under which remote code keeps the language model's part; the first that is there wins.
 _PART_KEYS = ("text_config", "llm_config", "language_config", "decoder", "generator", "text_encoder")
 
 # Keys that a class takes from the top of a flat file for its language model, besides those it has defaults for.
-_FLAT_KEYS = (
-    "num_key_value_heads layer_types use_sliding_window rope_parameters rope_scaling rope_theta dtype torch_dtype"
-).split()
+_FLAT_KEYS = words(
+    """
+    num_key_value_heads layer_types use_sliding_window rope_parameters rope_scaling rope_theta dtype
+    torch_dtype
+    """
+)
 
 # transformers_utils/config.py:185-188: published without a model_type.
 _MODEL_TYPE_OF_ARCHITECTURE = {
@@ -95,6 +98,8 @@ def _known_part(root: ConfigNode, path: str, model_type: str, kind: str, flat: s
         raw = raw.get(key) if isinstance(raw, dict) else None
     if raw is None:
         defaults = class_defaults(model_type)
+        if root.model_type == "glm5_next":
+            return ConfigNode(root.raw, defaults, root.model_type, root.where)  # a flat file is its own part
         keys = {*defaults, *_FLAT_KEYS} if flat else set()
         raw = {key: value for key, value in root.raw.items() if key in keys}
         raw = {**root.defaults.get("@absent", {}), **raw}

@@ -11,16 +11,16 @@ from typing import Any, NamedTuple
 
 from ..errors import shorten
 from .hf_architecture import Resolved
-from .hf_node import ConfigNode, bad_value
+from .hf_node import ConfigNode, bad_value, words
 
 # model_executor/layers/quantization/__init__.py:15-50; the online shorthands are no checkpoint's method.
-_METHODS = frozenset(
+_METHODS = words(
     """
     awq auto_awq fp8 fbgemm_fp8 fp_quant modelopt modelopt_fp4 modelopt_mxfp8 modelopt_mixed auto_gptq gptq
-    gptq_marlin awq_marlin humming compressed-tensors experts_int8 quark moe_wna16 torchao inc mxfp4 gpt_oss_mxfp4
-    deepseek_v4_fp8 online fp8_per_tensor fp8_per_block fp8_per_channel int8_per_channel_weight_only
-    nvfp4_per_token mxfp8
-    """.split()
+    gptq_marlin awq_marlin humming compressed-tensors experts_int8 quark moe_wna16 torchao inc mxfp4
+    gpt_oss_mxfp4 deepseek_v4_fp8 online fp8_per_tensor fp8_per_block fp8_per_channel
+    int8_per_channel_weight_only nvfp4_per_token mxfp8
+    """
 )
 # The platform's own list has no bitsandbytes or gguf: they left the release.
 _DEPRECATED = ("fbgemm_fp8", "fp_quant")
@@ -107,9 +107,7 @@ def _modelopt_method(algorithm: str, where: str) -> str:
     raise bad_value(f"{where}.quantization.quant_algo", f"ModelOpt algorithm {shorten(algorithm, 40)} is not known")
 
 
-def _override(
-    declared: str, config: Mapping[str, Any], where: str, model_type: str, resolved: Resolved
-) -> str:
+def _override(declared: str, config: Mapping[str, Any], where: str, model_type: str, resolved: Resolved) -> str:
     """The method after the classes' override_quantization_method and the model's hook."""
     if declared in ("gptq", "awq"):
         return f"auto_{declared}"

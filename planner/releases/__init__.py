@@ -1,7 +1,8 @@
 """Facts of vLLM by release, as data: one TOML file a topic beside this module.
 
 A fact that changed over the releases is a history: a list of entries with a `value` and an optional `since` (first
-release) and `until` (last release); `at` picks the first that holds. Rows of other lists may carry the two as well.
+release) and `until` (last release); `at` picks the first that holds. In other lists a row may carry the two as well,
+and a plain item is then written { item = ..., since = ... }.
 Anything else holds for every release supported. `facts` gives a topic as it stands at one release.
 """
 
@@ -9,7 +10,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Mapping
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from typing import Any
 
@@ -65,6 +66,7 @@ def _key(release: str) -> tuple[int, ...]:
     return Version(release).release
 
 
+@lru_cache(4096)
 def holds(release: str, since: str | None, until: str | None = None) -> bool:
     """Whether `release` lies in [since, until]; None is open."""
     key = _key(release)
@@ -93,8 +95,12 @@ def facts(topic: str, release: str) -> Mapping[str, Any]:
 def _at_release(value: Any, release: str) -> Any:
     if isinstance(value, Mapping):
         return {key: _at_release(item, release) for key, item in value.items()}
-    if not isinstance(value, list) or not value or not isinstance(value[0], Mapping):
+    if not isinstance(value, list):
         return value
-    if all("value" in row for row in value):
+    if value and all(isinstance(row, Mapping) and "value" in row for row in value):
         return at(value, release)
-    return [row for row in value if holds(release, row.get("since"), row.get("until"))]
+    return [
+        row.get("item", row) if isinstance(row, Mapping) else row
+        for row in value
+        if not isinstance(row, Mapping) or holds(release, row.get("since"), row.get("until"))
+    ]

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from ..errors import StartupError
+from ..releases import holds
 from ..trace import Rule
 from ..vocabulary import UsageContext
 from . import parallel
@@ -147,6 +148,16 @@ DTYPE = Rule(
     source="vllm/config/model.py:2413-2420",
 )
 
+KV_DTYPE = Rule(
+    "CG135",
+    title="A float KV cache dtype must be the model's own.",
+    why="The attention kernels read both without converting.",
+    example="--kv-cache-dtype float16 on a bfloat16 model does not start.",
+    instead="Use --kv-cache-dtype auto.",
+    source="vllm/config/vllm.py:1492-1508",
+    since="0.33.0",
+)
+
 GIB = 1 << 30
 DTYPES = {
     "half": "float16",
@@ -175,6 +186,22 @@ def set_dtype(engine: Engine) -> None:
     if engine.dtype == "float16" and d.model.model_type in NO_FLOAT16:
         what = f"model type {d.model.model_type} does not run in float16"
         _refuse(DTYPE, what, "--dtype", DTYPE.instead, "ModelConfig")
+
+
+def check_kv_cache_dtype(engine: Engine) -> None:
+    """A float KV cache dtype against the model's (VllmConfig._reject_mismatched_float_kv_cache)."""
+    asked = engine.deployment.kv_cache_dtype
+    if asked not in ("float16", "bfloat16") or asked == engine.dtype:
+        return
+    if not holds(engine.release, KV_DTYPE.since):
+        return
+    _refuse(
+        KV_DTYPE,
+        f"kv_cache_dtype {asked} differs from the model's dtype {engine.dtype}",
+        "--kv-cache-dtype",
+        KV_DTYPE.instead,
+        "VllmConfig",
+    )
 
 
 def set_max_model_len(engine: Engine) -> None:

@@ -74,6 +74,7 @@ def _post_init(engine: Engine) -> None:
     """VllmConfig.__post_init__, section 3 of the reference, step by step."""
     d = engine.deployment
     hooks.apply_architecture(engine)
+    defaults.check_kv_cache_dtype(engine)
     parallel.check_model(
         d.model,
         d.tensor_parallel_size,
