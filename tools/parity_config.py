@@ -117,6 +117,7 @@ class _Replay:
             is_profiling=bool(self.graph.get("is_profiling", False)),
             target_groups_only=True,
             unavailable_backends=NOT_IMPORTABLE,
+            imported_before_env=True,
         )
         try:
             return resolve(self.deployment, overrides)

@@ -66,6 +66,8 @@ class Layer(NamedTuple):
     qk_rope_head_dim: int | None
     v_head_dim: int | None
     index_topk: int | None
+    imported_before_env: bool = False
+    """The backend's module was imported before VLLM_BATCH_INVARIANT was set."""
 
 
 def fa_supported(layer: Layer, version: int) -> bool:

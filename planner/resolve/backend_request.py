@@ -76,6 +76,7 @@ class Request(NamedTuple):
     kv_dtype: str
     fa_version: int | None
     non_causal: bool
+    imported_before_env: bool = False
 
     def for_kind(self, kind: str) -> str | None:
         return self.per_kind.get(kind, self.backend) if self.per_kind else self.backend
@@ -246,6 +247,7 @@ def layer_of(
         qk_rope_head_dim=model.qk_rope_head_dim,
         v_head_dim=model.v_head_dim,
         index_topk=model.index_topk,
+        imported_before_env=request.imported_before_env,
     )
 
 

@@ -102,7 +102,8 @@ def named_level(name: str, layer: Layer | None, source: str) -> Level:
 
 
 def _flash_attention(layer: Layer, source: str) -> Level:
-    version = fa_version(layer)
+    # A class attribute: decided once, when the module is imported.
+    version = fa_version(layer._replace(batch_invariant=False) if layer.imported_before_env else layer)
     support = ALWAYS if version in (3, 4) else UNIFORM_BATCH
     running = f"FlashAttention {version}" if version else "no usable FlashAttention version"
     return Level(support, f"{running} ({source})", FLASH_ATTENTION_LEVEL)

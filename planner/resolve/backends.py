@@ -51,12 +51,14 @@ def choose_backends(
     trace: Trace,
     extra_groups: bool = True,
     unavailable: Collection[str] = (),
+    imported_before_env: bool = False,
 ) -> BackendChoice:
     """The attention backends of `deployment` and the level that bounds its CUDA graphs.
 
     Args:
         dtype: activation dtype, resolved: bfloat16, float16 or float32.
         extra_groups: count every group that vLLM has; False: only the target's attention and mamba layers.
+        imported_before_env: vLLM was imported before its environment variables were set.
         unavailable: backends (enum names) whose modules cannot be imported there.
 
     Raises:
@@ -66,6 +68,8 @@ def choose_backends(
     """
     facts = catalogue(canonical(deployment.vllm))
     request = request_of(deployment, facts, trace)
+    if imported_before_env:
+        request = request._replace(imported_before_env=True)
     chooser = GroupChooser(deployment, request, facts, dtype, trace, frozenset(unavailable))
     groups, name, rejected = chooser.groups(extra_groups)
     support, weakest = AttentionCGSupport.ALWAYS, None

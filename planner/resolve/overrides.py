@@ -19,6 +19,8 @@ class Overrides:
         is_profiling: resolve as in the memory profiling run, without the check of Mamba blocks.
         target_groups_only: look at the target's attention and Mamba groups alone, not at the indexer's, the
             encoder's or the draft's.
+        imported_before_env: vLLM's modules were imported before the environment variables were set, so that what
+            they decide at import (FlashAttention's level) does not see VLLM_BATCH_INVARIANT.
         unavailable_backends: attention backends that the installed vLLM cannot import.
     """
 
@@ -28,6 +30,7 @@ class Overrides:
     adaptive_mode: bool | None = None
     is_profiling: bool = False
     target_groups_only: bool = False
+    imported_before_env: bool = False
     unavailable_backends: tuple[str, ...] = ()
 
 

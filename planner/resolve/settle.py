@@ -116,6 +116,7 @@ def _backend(engine: Engine, overrides: Overrides) -> BackendChoice:
             trace=engine.trace,
             extra_groups=not overrides.target_groups_only,
             unavailable=overrides.unavailable_backends,
+            imported_before_env=overrides.imported_before_env,
         )
     weakest = None if support is AttentionCGSupport.ALWAYS else "your backend"
     return BackendChoice(groups=(), support=support, weakest=weakest, name="given", rejected=())

@@ -1,0 +1,40 @@
+"""The trace on the screen: every rule that changed something."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.text import Text
+
+from ..resolve.resolution import Resolution
+
+LONGEST_VALUE = 60
+
+
+def show(out: Console, resolution: Resolution) -> None:
+    """Print the decisions in the order in which vLLM makes them, and the backends that were passed over."""
+    out.print(Text("What changed, in vLLM's order", style="key"))
+    for decision in resolution.decisions:
+        line = Text(decision.code, style="code")
+        line.append(f"  {decision.field}  ", style="not bold default")
+        line.append(f"{_shown(decision.before)} → ", style="faint")
+        line.append(_shown(decision.after), style="bold default")
+        out.print(line)
+        out.print(Padding(Text(decision.why), (0, 0, 0, 7)))
+        out.print(Padding(Text(decision.source, style="faint"), (0, 0, 0, 7)))
+    for name, reasons in resolution.backend.rejected:
+        line = Text("passed over ", style="faint")
+        line.append(name, style="bold default")
+        line.append(f"  {'; '.join(reasons)}", style="default")
+        out.print(line)
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return "unset"
+    if isinstance(value, list):
+        value = f"[{', '.join(str(item) for item in value)}]"
+    text = str(value)
+    return text if len(text) <= LONGEST_VALUE else f"{text[: LONGEST_VALUE - 1]}…"
