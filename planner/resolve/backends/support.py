@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from ..trace import Rule
-from ..vocabulary import AttentionCGSupport
-from .attention_layer import Layer, fa_version, trtllm_decode
-from .backend_facts import Backend
+from ...trace import Rule
+from ...vocabulary import AttentionCGSupport
+from .facts import Backend
+from .layer import Layer, fa_version, trtllm_decode
 
 ALWAYS = AttentionCGSupport.ALWAYS
 UNIFORM_BATCH = AttentionCGSupport.UNIFORM_BATCH

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from ..deployment import Deployment
-from ..releases import canonical
-from ..trace import Rule, Trace
-from ..vocabulary import AttentionCGSupport
-from .backend_facts import catalogue
-from .backend_groups import AttentionGroup, Decided, GroupChooser, Rejected
-from .backend_request import request_of
+from ...deployment import Deployment
+from ...releases import canonical
+from ...trace import Rule, Trace
+from ...vocabulary import AttentionCGSupport
+from .facts import catalogue
+from .groups import AttentionGroup, Decided, GroupChooser, Rejected
+from .request import request_of
 
 __all__ = ["AttentionGroup", "BackendChoice", "choose_backends"]
 

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from . import backend_combinations as combinations
-from .attention_layer import (
+from . import combinations
+from .combinations import Reason, flash_attention_combination, fp8_kv, listed, no
+from .facts import Backend
+from .layer import (
     FA4_HD256_PAGE_TOKENS,
     UNQUANTIZED_KV,
     Layer,
@@ -19,8 +21,6 @@ from .attention_layer import (
     trtllm_kernels,
     uses_hd256_kernel,
 )
-from .backend_combinations import Reason, flash_attention_combination, fp8_kv, listed, no
-from .backend_facts import Backend
 
 
 def reasons(backend: Backend, layer: Layer) -> tuple[Reason, ...]:

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from functools import partial
 from typing import NamedTuple
 
-from .attention_layer import UNQUANTIZED_KV, Layer, fa_supported, fa_version
+from .layer import UNQUANTIZED_KV, Layer, fa_supported, fa_version
 
 
 class Reason(NamedTuple):

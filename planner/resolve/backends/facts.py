@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple
 
-from .. import releases
+from ... import releases
 
 Capability = tuple[int, int]
 
@@ -20,7 +20,7 @@ class Backend:
         enum: the name that --attention-backend takes.
         name: what get_name() gives.
         class_name: what vLLM's resolver logs.
-        level: a support level, or the name of the rule that decides it (backend_support.py).
+        level: a support level, or the name of the rule that decides it (support.py).
         source: where the level is set, file:line of vLLM.
         kv: KV cache dtypes.
         blocks, block_multiple: kernel block sizes, tokens; a block size must be a multiple of one of them.

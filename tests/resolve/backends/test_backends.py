@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from cgplan.deployment import (
     AttentionOptions,
     Deployment,
@@ -18,12 +19,12 @@ from cgplan.deployment import (
 )
 from cgplan.errors import InputError, StartupError
 from cgplan.model_shape import ModelShape
-from cgplan.resolve.attention_layer import Installed, Layer
-from cgplan.resolve.backend_checks import reasons
-from cgplan.resolve.backend_facts import catalogue
-from cgplan.resolve.backend_selection import candidates, select
-from cgplan.resolve.backend_support import level, named_level
 from cgplan.resolve.backends import BackendChoice, choose_backends
+from cgplan.resolve.backends.checks import reasons
+from cgplan.resolve.backends.facts import catalogue
+from cgplan.resolve.backends.layer import Installed, Layer
+from cgplan.resolve.backends.selection import candidates, select
+from cgplan.resolve.backends.support import level, named_level
 from cgplan.trace import RULES, Trace
 from cgplan.vocabulary import AttentionCGSupport
 

@@ -5,15 +5,15 @@ Only what the deployment tells is used; what AITER or the CPU can do is assumed 
 
 from __future__ import annotations
 
-from ..deployment import Deployment
-from ..errors import InputError, StartupError
-from ..trace import Trace
-from .attention_layer import Layer
-from .backend_checks import reasons
-from .backend_combinations import Reason
-from .backend_facts import Catalogue
-from .backend_selection import AUTOMATIC, Selected
-from .backend_support import ALWAYS, FLASH_ATTENTION_LEVEL, SINGLE_TOKEN, Level
+from ...deployment import Deployment
+from ...errors import InputError, StartupError
+from ...trace import Trace
+from .checks import reasons
+from .combinations import Reason
+from .facts import Catalogue
+from .layer import Layer
+from .selection import AUTOMATIC, Selected
+from .support import ALWAYS, FLASH_ATTENTION_LEVEL, SINGLE_TOKEN, Level
 
 
 def choose_elsewhere(

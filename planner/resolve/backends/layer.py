@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from .backend_facts import Capability
+from .facts import Capability
 
 UNQUANTIZED_KV = frozenset({"auto", "float16", "bfloat16"})
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from ..deployment import Deployment
-from ..errors import InputError, StartupError, did_you_mean, shorten
-from ..model_shape import ModelShape
-from ..trace import Rule, Trace
-from .attention_layer import Installed, Layer, fa_supported
-from .backend_facts import Catalogue
+from ...deployment import Deployment
+from ...errors import InputError, StartupError, did_you_mean, shorten
+from ...model_shape import ModelShape
+from ...trace import Rule, Trace
+from .facts import Catalogue
+from .layer import Installed, Layer, fa_supported
 
 UNKNOWN_NAME = Rule(
     code="CG305",

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
-from ..errors import StartupError
-from ..trace import Rule
-from .attention_layer import UNQUANTIZED_KV, Layer
-from .backend_checks import reasons
-from .backend_combinations import Reason
-from .backend_facts import Backend, Catalogue, catalogue
-from .backend_support import Level
+from ...errors import StartupError
+from ...trace import Rule
+from .checks import reasons
+from .combinations import Reason
+from .facts import Backend, Catalogue, catalogue
+from .layer import UNQUANTIZED_KV, Layer
+from .support import Level
 
 AUTOMATIC = Rule(
     code="CG301",

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..deployment import Deployment
-from ..errors import InputError, StartupError, shorten
-from ..model_shape import ModelShape
-from ..trace import Rule, Trace
-from ..vocabulary import AttentionCGSupport
-from .attention_layer import Layer
-from .backend_facts import Catalogue, ModelGroups
-from .backend_platforms import choose_elsewhere
-from .backend_request import BACKEND_PER_KIND, Request, is_batch_invariant, layer_of
-from .backend_selection import AUTOMATIC, BLOCK_SIZE, Selected, only_block_size, select
-from .backend_support import CHUNKED_LOCAL_LEVEL, Level, level, named_level
+from ...deployment import Deployment
+from ...errors import InputError, StartupError, shorten
+from ...model_shape import ModelShape
+from ...trace import Rule, Trace
+from ...vocabulary import AttentionCGSupport
+from .facts import Catalogue, ModelGroups
+from .layer import Layer
+from .platforms import choose_elsewhere
+from .request import BACKEND_PER_KIND, Request, is_batch_invariant, layer_of
+from .selection import AUTOMATIC, BLOCK_SIZE, Selected, only_block_size, select
+from .support import CHUNKED_LOCAL_LEVEL, Level, level, named_level
 
 MAMBA_BATCH_INVARIANT = Rule(
     code="CG304",
