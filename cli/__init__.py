@@ -1,1 +1,1 @@
-
+"""The command line: each command parses, calls one function of cgplan, and prints."""

@@ -35,7 +35,7 @@ NV = AttentionCGSupport.NEVER
 
 RELEASE = "0.33.0"
 FACTS = catalogue(RELEASE)
-FIXTURE = Path(__file__).parents[2] / "fixtures" / "backend_choices.json.gz"
+FIXTURE = Path(__file__).parents[3] / "fixtures" / "backend_choices.json.gz"
 
 DIMS = ("kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim", "index_topk")
 DEEPSEEK_DIMS = {
