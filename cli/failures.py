@@ -1,0 +1,71 @@
+"""How an error reaches the user: one line what, one line where, one line fix; never a traceback."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import traceback
+from typing import Any
+
+import typer
+
+from cgplan.errors import CgplanError, InputError, did_you_mean
+
+WRONG = 2
+CRASHED = 70
+INTERRUPTED = 130
+PIPE_CLOSED = 141
+
+# click, wherever typer keeps it: BadParameter is a UsageError, which is a ClickException.
+ClickException: type[Exception] = typer.BadParameter.__mro__[2]
+
+ISSUES = "https://github.com/cgplan/cgplan/issues"
+
+
+def report(error: CgplanError, as_json: bool) -> int:
+    """Print `error`; with `as_json` also as a document on stdout. Returns the exit status."""
+    _say(f"error[{error.code}]: {error.message}")
+    if error.where and error.where not in error.message:
+        _say(f"  where: {error.where}")
+    if error.fix:
+        _say(f"  fix:   {error.fix}")
+    if as_json:
+        print(json.dumps({"schema_version": 1, "error": error.as_dict()}, indent=2))
+    return WRONG
+
+
+def report_crash(error: Exception) -> int:
+    """Print an error that is a bug of cgplan."""
+    if os.environ.get("CGPLAN_DEBUG") == "1":
+        traceback.print_exception(error)
+    _say(
+        f"cgplan failed, which is a bug of cgplan ({type(error).__name__}: {' '.join(str(error).split())[:200]}); "
+        "please report it with the command line and the output of CGPLAN_DEBUG=1 cgplan ..."
+    )
+    return CRASHED
+
+
+def usage_error(error: Any) -> InputError:
+    """A complaint of the option parser in the shape of every other error."""
+    context = getattr(error, "ctx", None)
+    command = context.command_path if context is not None else "cgplan"
+    option = getattr(error, "option_name", None)
+    parameter = getattr(error, "param", None)
+    if option is not None and parameter is None and hasattr(error, "possibilities"):
+        known = [name for p in context.command.params for name in p.opts + p.secondary_opts] if context else []
+        fix = did_you_mean(option, [name for name in known if name.startswith("--")])
+        return InputError(
+            f"unknown option {option[:60]}", code="CG905", where=command, fix=fix or f"see {command} --help"
+        )
+    message = str(getattr(error, "message", error)).rstrip(".") or type(error).__name__
+    where = parameter.opts[0] if parameter is not None and parameter.opts else option or command
+    return InputError(
+        message[0].lower() + message[1:], code="CG905", where=where, fix=f"see {command} --help"
+    )
+
+
+def _say(line: str) -> None:
+    encoding = sys.stderr.encoding or "utf-8"
+    printable = "".join(c if c.isprintable() else "?" for c in line)
+    print(printable.encode(encoding, "replace").decode(encoding), file=sys.stderr)

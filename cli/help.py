@@ -1,0 +1,50 @@
+"""Help pages: options in groups, names in full, examples line by line. Plain text, so that nothing heavy is read."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+WIDEST = 100
+
+
+class HelpfulCommand(TyperCommand):
+    """A command whose help groups its options by panel."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        formatter.width = min(max(formatter.width, 78), WIDEST)
+        groups: dict[str, list[tuple[str, str]]] = {}
+        for param in self.get_params(ctx):
+            if param.param_type_name == "argument":
+                groups.setdefault("Arguments", []).append((param.make_metavar(ctx), param.help or ""))
+                continue
+            record = param.get_help_record(ctx)
+            if record is not None:
+                groups.setdefault(getattr(param, "rich_help_panel", None) or "Options", []).append(record)
+        options = groups.pop("Options", [])
+        for heading, records in [*groups.items(), ("Options", options)]:
+            with formatter.section(_bold(heading)):
+                formatter.write_dl(records, col_max=28)
+
+    def format_epilog(self, ctx: Any, formatter: Any) -> None:
+        _write_lines(self.epilog, formatter)
+
+
+class HelpfulGroup(TyperGroup):
+    """The group of all commands."""
+
+    def format_epilog(self, ctx: Any, formatter: Any) -> None:
+        _write_lines(self.epilog, formatter)
+
+
+def _write_lines(epilog: str | None, formatter: Any) -> None:
+    formatter.write("\n" + (epilog or ""))
+
+
+def _bold(heading: str) -> str:
+    plain = "NO_COLOR" in os.environ or os.environ.get("TERM") == "dumb" or not sys.stdout.isatty()
+    return heading if plain else typer.style(heading, bold=True)

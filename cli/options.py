@@ -1,0 +1,222 @@
+"""The options of every command that needs a deployment, named as vLLM's flags, declared once.
+
+`with_deployment` gives them to a command; `request.py` makes the Deployment of them.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Annotated, Any, Concatenate, Optional, ParamSpec, get_type_hints
+
+import typer
+
+P = ParamSpec("P")
+
+
+def _flag(*names: str, panel: str, help: str, **more: Any) -> Any:
+    return typer.Option(*names, help=help, rich_help_panel=panel, show_default=False, **more)
+
+
+def _model(*names: str, help: str, **more: Any) -> Any:
+    return _flag(*names, panel="Model", help=help, **more)
+
+
+def _machine(*names: str, help: str, **more: Any) -> Any:
+    return _flag(*names, panel="Machine and release", help=help, **more)
+
+
+def _batch(*names: str, help: str, **more: Any) -> Any:
+    return _flag(*names, panel="Batches", help=help, **more)
+
+
+def _graph(*names: str, help: str, **more: Any) -> Any:
+    return _flag(*names, panel="Compilation and CUDA graphs", help=help, **more)
+
+
+def _attention(*names: str, help: str, **more: Any) -> Any:
+    return _flag(*names, panel="Attention and KV cache", help=help, **more)
+
+
+def _parallel(*names: str, help: str, **more: Any) -> Any:
+    return _flag(*names, panel="Parallelism", help=help, **more)
+
+
+def _draft(*names: str, help: str, **more: Any) -> Any:
+    return _flag(*names, panel="Speculative decoding and LoRA", help=help, **more)
+
+
+# Python 3.10 and typer read `X | None` well, but `Optional` keeps the lines below short.
+_Text = Optional[str]  # noqa: UP045
+_Int = Optional[int]  # noqa: UP045
+_Bool = Optional[bool]  # noqa: UP045
+_Texts = Optional[list[str]]  # noqa: UP045
+
+
+class DeploymentOptions:
+    """What was given; None where nothing was."""
+
+    model_tag: Annotated[
+        _Text, typer.Argument(metavar="MODEL", help="As --model.", show_default=False, rich_help_panel="Model")
+    ] = None
+    model: Annotated[
+        _Text, _model("--model", help="Directory, config.json or id of `cgplan models`. Default: a dense 8B decoder.")
+    ] = None
+    runner: Annotated[_Text, _model("--runner", help="auto, generate, pooling or draft.")] = None
+    dtype: Annotated[_Text, _model("--dtype", help="auto, bfloat16, float16 or float32.")] = None
+    quantization: Annotated[_Text, _model("--quantization", "-q", help="Quantisation method.")] = None
+    max_model_len: Annotated[
+        _Text, _model("--max-model-len", metavar="N", help="Longest sequence, tokens; 1k, 1K, 25.6k and auto are read.")
+    ] = None
+
+    gpu: Annotated[
+        _Text, _machine("--gpu", metavar="NAME", help="GPU of every rank, see `cgplan gpus`. Default: the one here, else H100 80GB.")
+    ] = None
+    gpu_memory_bytes: Annotated[_Text, _machine("--gpu-memory-bytes", metavar="N", help="Its memory, where it differs.")] = None
+    gpus_per_node: Annotated[_Int, _machine("--gpus-per-node", help="GPUs that a node shows to vLLM.")] = None
+    vllm: Annotated[_Text, _machine("--vllm", help="Release of vLLM. Default: the newest known.")] = None
+    usage_context: Annotated[
+        _Text, _machine("--usage-context", help="Who starts the engine: OPENAI_API_SERVER (vllm serve), LLM_CLASS, ...")
+    ] = None
+    env: Annotated[
+        _Texts, _machine("--env", metavar="NAME=VALUE", help="Environment variable that vLLM would see. Repeatable.")
+    ] = None
+    software: Annotated[
+        _Texts, _machine("--software", metavar="NAME=VALUE", help="What is installed: flashinfer=false. Repeatable.")
+    ] = None
+
+    max_num_seqs: Annotated[_Text, _batch("--max-num-seqs", metavar="N", help="Most requests of a step.")] = None
+    max_num_batched_tokens: Annotated[_Text, _batch("--max-num-batched-tokens", metavar="N", help="Most tokens of a step.")] = None
+    max_num_scheduled_tokens: Annotated[
+        _Text, _batch("--max-num-scheduled-tokens", metavar="N", help="Most tokens scheduled a step, drafts left out.")
+    ] = None
+    max_num_active_seqs: Annotated[_Int, _batch("--max-num-active-seqs", help="Most active requests.")] = None
+    long_prefill_token_threshold: Annotated[
+        _Int, _batch("--long-prefill-token-threshold", help="Above it a prompt counts as long, tokens.")
+    ] = None
+    enable_chunked_prefill: Annotated[
+        _Bool, _batch("--enable-chunked-prefill/--no-enable-chunked-prefill", help="Split long prompts over steps.")
+    ] = None
+    enable_prefix_caching: Annotated[
+        _Bool, _batch("--enable-prefix-caching/--no-enable-prefix-caching", help="Share prefixes in the KV cache.")
+    ] = None
+    async_scheduling: Annotated[
+        _Bool, _batch("--async-scheduling/--no-async-scheduling", help="Prepare the next step meanwhile.")
+    ] = None
+    performance_mode: Annotated[
+        _Text, _batch("--performance-mode", help="balanced, interactivity or throughput.")
+    ] = None
+
+    optimization_level: Annotated[
+        _Text, _graph("--optimization-level", "-O", metavar="0-3", help="Optimisation level; -O3 and -O 3 alike.")
+    ] = None
+    enforce_eager: Annotated[
+        _Bool, _graph("--enforce-eager/--no-enforce-eager", help="No compilation, no CUDA graphs.")
+    ] = None
+    cudagraph_mode: Annotated[
+        _Text,
+        _graph(
+            "--cudagraph-mode",
+            help="NONE, PIECEWISE, FULL, FULL_DECODE_ONLY or FULL_AND_PIECEWISE; short for -cc.cudagraph_mode.",
+        ),
+    ] = None
+    cudagraph_capture_sizes: Annotated[
+        _Text, _graph("--cudagraph-capture-sizes", metavar="N ...", help="Sizes to capture, tokens: 1 2 4 or 1,2,4.")
+    ] = None
+    max_cudagraph_capture_size: Annotated[
+        _Int, _graph("--max-cudagraph-capture-size", help="Largest size to capture, tokens.")
+    ] = None
+    compilation_config: Annotated[
+        _Texts, _graph("--compilation-config", "-cc", metavar="JSON", help="JSON, or one key: -cc.mode=3.")
+    ] = None
+
+    attention_backend: Annotated[
+        _Text, _attention("--attention-backend", "--backend", help="FLASH_ATTN, FLASHINFER, ...; any case.")
+    ] = None
+    attention_config: Annotated[
+        _Texts, _attention("--attention-config", "-ac", metavar="JSON", help="JSON, or one key: -ac.backend=...")
+    ] = None
+    attention_support: Annotated[
+        _Text,
+        _attention(
+            "--attention-support",
+            help="Level of a backend of your own: NEVER, UNIFORM_SINGLE_TOKEN_DECODE, UNIFORM_BATCH or ALWAYS.",
+        ),
+    ] = None
+    kv_cache_dtype: Annotated[_Text, _attention("--kv-cache-dtype", help="auto, bfloat16, fp8, fp8_e4m3, ...")] = None
+    block_size: Annotated[_Int, _attention("--block-size", help="Tokens of a KV cache block.")] = None
+    num_gpu_blocks: Annotated[
+        _Int, _attention("--num-gpu-blocks-override", "--num-gpu-blocks", help="KV cache blocks, where known.")
+    ] = None
+    kv_transfer_config: Annotated[
+        _Texts, _attention("--kv-transfer-config", metavar="JSON", help="KV connector.")
+    ] = None
+
+    tensor_parallel_size: Annotated[_Int, _parallel("--tensor-parallel-size", "-tp", help="Tensor parallel.")] = None
+    pipeline_parallel_size: Annotated[
+        _Int, _parallel("--pipeline-parallel-size", "-pp", help="Pipeline stages.")
+    ] = None
+    data_parallel_size: Annotated[_Int, _parallel("--data-parallel-size", "-dp", help="Data parallel.")] = None
+    decode_context_parallel_size: Annotated[
+        _Int, _parallel("--decode-context-parallel-size", "-dcp", help="Decode context parallel.")
+    ] = None
+    prefill_context_parallel_size: Annotated[
+        _Int, _parallel("--prefill-context-parallel-size", "-pcp", help="Prefill context parallel.")
+    ] = None
+    nnodes: Annotated[_Int, _parallel("--nnodes", "-n", help="Nodes.")] = None
+    distributed_executor_backend: Annotated[
+        _Text, _parallel("--distributed-executor-backend", help="mp, ray, uni or external_launcher.")
+    ] = None
+    enable_expert_parallel: Annotated[
+        _Bool,
+        _parallel("--enable-expert-parallel/--no-enable-expert-parallel", "-ep", help="Experts over ranks."),
+    ] = None
+    all2all_backend: Annotated[_Text, _parallel("--all2all-backend", help="How experts exchange tokens.")] = None
+    enable_dbo: Annotated[_Bool, _parallel("--enable-dbo/--no-enable-dbo", help="Dual batch overlap.")] = None
+    ubatch_size: Annotated[_Int, _parallel("--ubatch-size", help="Microbatches of a step.")] = None
+    dbo_decode_token_threshold: Annotated[
+        _Int, _parallel("--dbo-decode-token-threshold", help="Least tokens of a decode step to split.")
+    ] = None
+    dbo_prefill_token_threshold: Annotated[
+        _Int, _parallel("--dbo-prefill-token-threshold", help="Least tokens of a prefill step to split.")
+    ] = None
+
+    speculative_config: Annotated[
+        _Texts, _draft("--speculative-config", "-sc", metavar="JSON", help="JSON, or one key: -sc.method=ngram.")
+    ] = None
+    spec_method: Annotated[_Text, _draft("--spec-method", help="ngram, eagle, eagle3, mtp, draft_model, ...")] = None
+    spec_tokens: Annotated[_Int, _draft("--spec-tokens", help="Draft tokens a request and step.")] = None
+    spec_model: Annotated[_Text, _draft("--spec-model", help="Draft model, given as --model.")] = None
+    enable_lora: Annotated[_Bool, _draft("--enable-lora/--no-enable-lora", help="Serve LoRA adapters.")] = None
+    max_loras: Annotated[_Int, _draft("--max-loras", help="Most adapters in one batch.")] = None
+    max_lora_rank: Annotated[_Int, _draft("--max-lora-rank", help="Largest rank of an adapter.")] = None
+    specialize_active_lora: Annotated[
+        _Bool,
+        _draft("--specialize-active-lora/--no-specialize-active-lora", help="A graph for each number of adapters."),
+    ] = None
+
+
+def with_deployment(
+    function: Callable[Concatenate[DeploymentOptions, P], int],
+) -> Callable[..., int]:
+    """A typer command: `function`, with the shared options beside its own."""
+    hints = get_type_hints(DeploymentOptions, include_extras=True)
+    own_hints = get_type_hints(function, include_extras=True)
+    own = list(inspect.signature(function).parameters.values())[1:]
+
+    def command(**given: Any) -> int:
+        options = DeploymentOptions()
+        for name in hints:
+            setattr(options, name, given.pop(name))
+        return function(options, **given)  # type: ignore[call-arg]
+
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    parameters = [p.replace(kind=keyword, annotation=own_hints[p.name]) for p in own]
+    parameters += [
+        inspect.Parameter(name, keyword, default=getattr(DeploymentOptions, name), annotation=hint)
+        for name, hint in hints.items()
+    ]
+    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    command.__annotations__ = {p.name: p.annotation for p in parameters}
+    command.__doc__ = function.__doc__
+    return command

@@ -1,0 +1,246 @@
+"""From the options to a Deployment, with what had to be assumed."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from cgplan import Deployment, Gpu, ModelShape, Software
+from cgplan.errors import CgplanError, InputError, did_you_mean, shorten
+from cgplan.releases import table
+
+from . import values
+from .options import DeploymentOptions
+
+PASSED_ON = (
+    "runner", "dtype", "quantization", "gpus_per_node", "vllm", "usage_context", "max_num_active_seqs",
+    "long_prefill_token_threshold", "enable_chunked_prefill", "enable_prefix_caching", "async_scheduling",
+    "performance_mode", "enforce_eager", "max_cudagraph_capture_size", "attention_backend", "attention_support",
+    "kv_cache_dtype", "block_size", "num_gpu_blocks", "tensor_parallel_size", "pipeline_parallel_size",
+    "data_parallel_size", "decode_context_parallel_size", "prefill_context_parallel_size", "nnodes",
+    "distributed_executor_backend", "enable_expert_parallel", "all2all_backend", "enable_dbo", "ubatch_size",
+    "dbo_decode_token_threshold", "dbo_prefill_token_threshold", "enable_lora", "max_loras", "max_lora_rank",
+    "specialize_active_lora",
+)  # fmt: skip
+"""Options whose value is the Deployment field of the same name."""
+
+HUMAN = ("max_num_seqs", "max_num_batched_tokens", "max_num_scheduled_tokens")
+MOST_NUMBERS = 100_000
+
+
+class Asked(NamedTuple):
+    """What was asked.
+
+    Attributes:
+        deployment: the request.
+        assumptions: what was not said and is assumed, one line each.
+        ignored: settings that vLLM takes and that are not modelled, one line each.
+        model, gpu: how the screen names them.
+    """
+
+    deployment: Deployment
+    assumptions: tuple[str, ...]
+    ignored: tuple[str, ...]
+    model: str
+    gpu: str
+
+
+def deployment_of(options: DeploymentOptions) -> Asked:
+    """The deployment that the options describe.
+
+    Raises:
+        InputError: an option's value cannot be read or is not known.
+        StartupError: vLLM would refuse it.
+    """
+    assumptions: list[str] = []
+    ignored: list[str] = []
+    fields: dict[str, Any] = {
+        name: value for name in PASSED_ON if (value := getattr(options, name)) is not None
+    }
+    fields["gpu"] = _gpu(options, fields, assumptions)
+    fields["model"] = _model(options, assumptions)
+    fields["software"] = _software(options, assumptions)
+    if options.env:
+        fields["env"] = values.pairs(options.env, "--env")
+    if options.usage_context is None:
+        assumptions.append("Started by `vllm serve` (usage context OPENAI_API_SERVER); --usage-context changes it.")
+    _add_numbers(options, fields, assumptions)
+    _add_configs(options, fields, ignored)
+    try:
+        deployment = Deployment(**fields)
+    except CgplanError as error:
+        raise _named_as_flag(error) from None
+    model = fields["model"]
+    return Asked(deployment, tuple(assumptions), tuple(ignored), model.name or "", fields["gpu"].name)
+
+
+def _gpu(options: DeploymentOptions, fields: dict[str, Any], assumptions: list[str]) -> Gpu:
+    from cgplan.releases.gpus import gpu
+
+    if options.gpu is not None:
+        found = gpu(options.gpu)
+    else:
+        found = _gpu_here(fields, assumptions)
+    if options.gpu_memory_bytes is not None:
+        bytes_ = values.human(options.gpu_memory_bytes, "--gpu-memory-bytes")
+        if bytes_ < 1:
+            raise InputError(
+                "a GPU needs memory", code="CG903", where="--gpu-memory-bytes", fix="give a larger number"
+            )
+        found = found.model_copy(update={"memory_bytes": bytes_})
+    return found
+
+
+def _gpu_here(fields: dict[str, Any], assumptions: list[str]) -> Gpu:
+    from cgplan.inputs.devices import detect
+
+    here = detect()
+    if here is None:
+        assumptions.append("GPU: NVIDIA H100 80GB HBM3, since none is here; --gpu names another.")
+        return Gpu()
+    found, count = here
+    fields.setdefault("gpus_per_node", count)
+    assumptions.append(f"GPU: {count} x {found.name}, found in this machine; --gpu names another.")
+    return found
+
+
+def _model(options: DeploymentOptions, assumptions: list[str]) -> ModelShape:
+    if options.model is not None and options.model_tag is not None and options.model != options.model_tag:
+        raise InputError(
+            "the model is given twice, by position and by --model",
+            code="CG907",
+            where="--model",
+            fix="drop one of the two",
+        )
+    name = options.model if options.model is not None else options.model_tag
+    if name is None:
+        assumptions.append("Model: a dense 8B decoder (the shape of Llama 3.1 8B); --model names yours.")
+        return ModelShape()
+    return _shape(name, "--model", options.runner or "auto")
+
+
+def _shape(name: str, flag: str, runner: str = "auto") -> ModelShape:
+    from cgplan.inputs.catalogue import resolve_model
+
+    try:
+        return resolve_model(name, runner=runner)
+    except InputError as error:
+        if error.where in (None, "model"):
+            error.where = flag
+        raise
+
+
+def _software(options: DeploymentOptions, assumptions: list[str]) -> Software:
+    if not options.software:
+        assumptions.append("Software: the official CUDA image of the release, with FlashInfer; --software changes it.")
+        return Software()
+    given: dict[str, Any] = {}
+    for name, text in values.pairs(options.software, "--software").items():
+        default = getattr(Software(), name, None)
+        if name not in Software.model_fields:
+            raise InputError(
+                f"unknown software {shorten(name, 40)}",
+                code="CG901",
+                where="--software",
+                fix=did_you_mean(name, Software.model_fields) or f"known: {', '.join(Software.model_fields)}",
+            )
+        if isinstance(default, bool):
+            given[name] = _yes_or_no(text, name)
+        else:
+            given[name] = tuple(text.split(",")) if isinstance(default, tuple) else text
+    return Software(**given)
+
+
+def _yes_or_no(text: str, name: str) -> bool:
+    if text.lower() in ("true", "yes", "1", "on"):
+        return True
+    if text.lower() in ("false", "no", "0", "off"):
+        return False
+    raise InputError(
+        f"{shorten(text, 40)!r} is neither true nor false",
+        code="CG906",
+        where="--software",
+        fix=f"write --software {name}=true or {name}=false",
+    )
+
+
+def _add_numbers(options: DeploymentOptions, fields: dict[str, Any], assumptions: list[str]) -> None:
+    for name in HUMAN:
+        text = getattr(options, name)
+        if text is not None:
+            fields[name] = values.human(text, _flag(name))
+    if options.max_model_len is not None:
+        if options.max_model_len.strip().lower() in ("auto", "-1"):
+            assumptions.append("max_model_len auto: the model's own length is taken; what fits is not looked at.")
+        else:
+            fields["max_model_len"] = values.human(options.max_model_len, "--max-model-len")
+    if options.optimization_level is not None:
+        fields["optimization_level"] = values.level(options.optimization_level)
+    if options.cudagraph_capture_sizes is not None:
+        sizes = values.numbers(options.cudagraph_capture_sizes, "--cudagraph-capture-sizes")
+        fields["cudagraph_capture_sizes"] = sizes
+
+
+def _add_configs(options: DeploymentOptions, fields: dict[str, Any], ignored: list[str]) -> None:
+    for name in ("compilation_config", "attention_config", "kv_transfer_config"):
+        documents = getattr(options, name)
+        if documents:
+            fields[name] = _config(documents, name, ignored)
+    if options.cudagraph_mode is not None:
+        config = fields.setdefault("compilation_config", {})
+        if config.get("cudagraph_mode") is not None:
+            raise _twice("--cudagraph-mode", "--compilation-config")
+        config["cudagraph_mode"] = options.cudagraph_mode
+    speculative = _speculative(options, ignored)
+    if speculative:
+        fields["speculative_config"] = speculative
+
+
+def _speculative(options: DeploymentOptions, ignored: list[str]) -> dict[str, Any]:
+    config = _config(options.speculative_config or [], "speculative_config", ignored)
+    for flag, key, value in (
+        ("--spec-method", "method", options.spec_method),
+        ("--spec-tokens", "num_speculative_tokens", options.spec_tokens),
+        ("--spec-model", "model", options.spec_model),
+    ):
+        if value is not None:
+            if config.get(key) not in (None, value):
+                raise _twice(flag, "--speculative-config")
+            config[key] = value
+    if isinstance(config.get("model"), str):
+        config["model"] = _draft(config["model"], str(config.get("method")))
+    return config
+
+
+def _draft(name: str, method: str) -> ModelShape | None:
+    """The draft model. `ngram` and its like are written in the place of a model, too."""
+    if name in ("ngram", "[ngram]", "suffix") or method in ("ngram", "ngram_gpu", "suffix"):
+        return None
+    return _shape(name, "--spec-model", "draft")
+
+
+def _config(documents: list[str], name: str, ignored: list[str]) -> dict[str, Any]:
+    config = values.merged(documents, _flag(name))
+    known = table("config_fields")[name]["fields"]
+    for key in [key for key in config if key in known]:
+        del config[key]
+        ignored.append(f"{name}.{key}: vLLM reads it; what it does to CUDA graphs is not modelled")
+    return config
+
+
+def _flag(name: str) -> str:
+    return "--" + name.replace("_", "-")
+
+
+def _twice(flag: str, config: str) -> InputError:
+    return InputError(
+        f"{flag} is given, and inside {config} as well", code="CG907", where=flag, fix="drop one of the two"
+    )
+
+
+def _named_as_flag(error: CgplanError) -> CgplanError:
+    """The same error; a plain field name is written as the flag that the user typed."""
+    if error.where in Deployment.model_fields:
+        assert error.where is not None
+        error.message = error.message.removeprefix(f"{error.where}: ")
+        error.where = _flag(error.where)
+    return error

@@ -1,0 +1,106 @@
+"""`cgplan resolve`: the CUDA graphs of one deployment."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Annotated, Optional
+
+import typer
+
+from cgplan import Resolution, resolve
+from cgplan.errors import InputError, did_you_mean
+
+from . import values
+from .options import DeploymentOptions, with_deployment
+from .request import Asked, deployment_of
+
+EPILOG = """\
+Examples:
+  cgplan resolve --backend flashinfer
+  cgplan resolve --model Qwen/Qwen3-8B --gpu h200 --max-num-seqs 256 --batch 7 100 300
+  cgplan resolve -O1 --cudagraph-capture-sizes 1 2 4 8 --json
+
+Exit codes:
+  0  nothing wrong
+  1  a finding at or above --fail-on
+  2  bad usage or input, or vLLM would not start
+"""
+SEVERITIES = ("info", "warning", "error")
+PANEL = "Output"
+
+
+@with_deployment
+def command(
+    options: DeploymentOptions,
+    *,
+    batch: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(
+            "--batch", metavar="N ...", help="How batches of N requests or tokens run.", rich_help_panel=PANEL,
+            show_default=False,
+        ),
+    ] = None,
+    padding_table: Annotated[
+        bool, typer.Option("--table", help="The padding table.", rich_help_panel=PANEL, show_default=False)
+    ] = False,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="What each rule changed, and why.", rich_help_panel=PANEL,
+                           show_default=False)
+    ] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="JSON on stdout, nothing else.", rich_help_panel=PANEL,
+                           show_default=False)
+    ] = False,
+    fail_on: Annotated[
+        str, typer.Option("--fail-on", help="never, error, warning or info: exit 1 on such a finding.",
+                          rich_help_panel=PANEL)
+    ] = "never",
+) -> int:
+    """Show which CUDA graphs vLLM will capture, which batches run in them, and why.
+
+    Options are vLLM's flags; what is not given is assumed, and the assumptions are listed.
+    """
+    lowest = _severity(fail_on)
+    batches = values.batches(batch) if batch is not None else ()
+    asked = deployment_of(options)
+    resolution = _with_notes(resolve(asked.deployment), asked)
+    if as_json:
+        _print_json(resolution, batches)
+    else:
+        from cgplan.report.text import Screen, show
+
+        show(resolution, Screen(asked.model, asked.gpu, batches, padding_table, explain))
+    worst = max((SEVERITIES.index(f.severity) for f in resolution.findings), default=-1)
+    return int(lowest is not None and worst >= lowest)
+
+
+def _severity(name: str) -> int | None:
+    if name == "never":
+        return None
+    if name not in SEVERITIES:
+        raise InputError(
+            f"unknown severity {name[:40]!r}",
+            code="CG902",
+            where="--fail-on",
+            fix=did_you_mean(name, ("never", *SEVERITIES)) or "give never, error, warning or info",
+        )
+    return SEVERITIES.index(name)
+
+
+def _with_notes(resolution: Resolution, asked: Asked) -> Resolution:
+    return replace(
+        resolution,
+        assumptions=(*asked.assumptions, *resolution.assumptions),
+        not_modelled=(*asked.ignored, *resolution.not_modelled),
+    )
+
+
+def _print_json(resolution: Resolution, batches: tuple[int, ...]) -> None:
+    from cgplan.report.batches import answers
+    from cgplan.resolve.document import as_document
+
+    document = as_document(resolution)
+    if batches:
+        document["batches"] = [answer._asdict() for answer in answers(resolution, batches)]
+    print(json.dumps(document))

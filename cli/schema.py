@@ -1,0 +1,38 @@
+"""`cgplan schema`: the JSON Schema of what `--json` prints."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+
+from cgplan.errors import InputError, did_you_mean
+
+DOCUMENTS = ("resolve",)
+
+EPILOG = """\
+Example:
+  cgplan schema resolve
+
+Exit codes:
+  0  printed
+  2  there is no such document, or bad usage
+"""
+
+
+def command(
+    document: Annotated[str, typer.Argument(help="The command whose document it is: resolve.")] = "resolve",
+) -> int:
+    """Print the JSON Schema of a command's --json document."""
+    if document not in DOCUMENTS:
+        raise InputError(
+            f"there is no document {document[:40]!r}",
+            code="CG902",
+            where="cgplan schema",
+            fix=did_you_mean(document, DOCUMENTS) or f"documents: {', '.join(DOCUMENTS)}",
+        )
+    from cgplan.resolve.document import json_schema
+
+    print(json.dumps(json_schema(), indent=2))
+    return 0

@@ -1,0 +1,117 @@
+"""Values of options that are more than a word or a number: JSON, human numbers, lists, NAME=VALUE."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from cgplan.errors import InputError, shorten
+
+_NUMBER = re.compile(r"[+-]?\d+(_\d+)*")
+_HUMAN = re.compile(r"(\d+(?:\.\d+)?)([kmgtKMGT])")
+_DECIMAL = {"k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
+_BINARY = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
+MAX_DIGITS = 18
+MAX_BATCH = 2**31 - 1
+
+
+def whole(text: str, flag: str) -> int:
+    """A whole number."""
+    stripped = text.strip()
+    if not _NUMBER.fullmatch(stripped) or len(stripped) > MAX_DIGITS:
+        raise _bad(f"{shorten(text, 40)!r} is not a whole number", flag, "give a whole number, for example 256")
+    return int(stripped)
+
+
+def human(text: str, flag: str) -> int:
+    """A whole number as vLLM reads it: 1k is 1000, 1K is 1024, 25.6k is 25600."""
+    found = _HUMAN.fullmatch(text.strip())
+    if found is None or len(text) > MAX_DIGITS:
+        return whole(text, flag)
+    number, unit = found.groups()
+    if unit in _BINARY:
+        if "." in number:
+            raise _bad(
+                f"{text!r} has a fraction of a binary unit",
+                flag,
+                f"{number}{unit.lower()} counts in thousands and may have one",
+            )
+        return int(number) * _BINARY[unit]
+    return int(float(number) * _DECIMAL[unit])
+
+
+def numbers(text: str, flag: str) -> tuple[int, ...]:
+    """Whole numbers apart by commas or blanks; brackets around them do not count."""
+    items = [item for item in re.split(r"[,\s]+", text.strip().strip("[]")) if item]
+    if not items:
+        raise _bad("no number is given", flag, f"give one or more, for example {flag} 1 2 4 8")
+    return tuple(whole(item, flag) for item in items)
+
+
+def batches(text: str) -> tuple[int, ...]:
+    """Batch sizes, each at least 1."""
+    found = numbers(text, "--batch")
+    for number in found:
+        if not 1 <= number <= MAX_BATCH:
+            raise _bad(f"no batch has {number} requests or tokens", "--batch", f"give sizes from 1 to {MAX_BATCH}")
+    return found
+
+
+def level(text: str) -> int:
+    """An optimisation level: 0 to 3, with or without the O."""
+    digits = text.removeprefix("O")
+    if digits not in ("0", "1", "2", "3"):
+        raise _bad(f"there is no optimisation level {shorten(text, 20)!r}", "-O", "give -O0, -O1, -O2 or -O3")
+    return int(digits)
+
+
+def pairs(items: Sequence[str], flag: str) -> dict[str, str]:
+    """NAME=VALUE items; the last one of a name counts."""
+    found = {}
+    for item in items:
+        name, equals, value = item.partition("=")
+        if not equals or not name.strip():
+            raise _bad(f"{shorten(item, 40)!r} is no NAME=VALUE", flag, f"write {flag} {name.strip() or 'NAME'}=VALUE")
+        found[name.strip()] = value
+    return found
+
+
+def merged(documents: Iterable[str], flag: str) -> dict[str, Any]:
+    """JSON objects merged from left to right, key by key; a key that ends in + appends to its list."""
+    found: dict[str, Any] = {}
+    for text in documents:
+        _merge(found, _json_object(text, flag))
+    return found
+
+
+def _json_object(text: str, flag: str) -> dict[str, Any]:
+    example = f"write {flag} '{{\"key\": value}}' in JSON"
+    try:
+        document = json.loads(text)
+    except RecursionError:
+        raise _bad("the JSON is nested too deeply", flag, example) from None
+    except ValueError as error:
+        raise _bad(f"{shorten(text, 40)!r} is not JSON: {error}", flag, example) from None
+    if not isinstance(document, dict):
+        raise _bad(f"{shorten(text, 40)!r} is no JSON object", flag, example)
+    return document
+
+
+def _merge(into: dict[str, Any], new: dict[str, Any]) -> None:
+    for key, value in new.items():
+        if key.endswith("+") and isinstance(value, list):
+            before = into.get(key[:-1])
+            into[key[:-1]] = [*before, *value] if isinstance(before, list) else value
+        elif isinstance(value, dict):
+            before = into.get(key)
+            inner: dict[str, Any] = before if isinstance(before, dict) else {}
+            _merge(inner, value)
+            into[key] = inner
+        else:
+            into[key] = value
+
+
+def _bad(message: str, flag: str, fix: str) -> InputError:
+    return InputError(message, code="CG906", where=flag, fix=fix)

@@ -1,0 +1,124 @@
+"""Pages of the rules: what `cgplan explain` prints."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ..errors import InputError, shorten
+from ..trace import RULES, Rule
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+FAMILIES = {
+    "1": "Defaults and the grid of sizes",
+    "2": "Mode and compilation",
+    "3": "Attention backends",
+    "4": "LoRA and speculative decoding",
+    "5": "Memory and KV cache",
+    "6": "Parallelism and runners",
+    "7": "Batches and padding",
+    "8": "Environment and version",
+    "9": "Input",
+}
+
+
+def all_rules() -> dict[str, Rule]:
+    """Every rule by code, in the order of the codes."""
+    from .. import input_rules, resolve
+
+    assert input_rules and resolve  # Importing them fills RULES.
+    return dict(sorted(RULES.items()))
+
+
+def find(code: str) -> Rule:
+    """The rule of that code; `cg701` and `701` are CG701.
+
+    Raises:
+        InputError: CG908, there is none.
+    """
+    rules = all_rules()
+    folded = code.strip().upper()
+    rule = rules.get(folded) or rules.get(f"CG{folded}")
+    if rule is None:
+        raise InputError(
+            f"there is no code {shorten(code, 40)!r}",
+            code="CG908",
+            where="cgplan explain",
+            fix="cgplan explain lists all codes",
+        )
+    return rule
+
+
+def as_document(rule: Rule) -> dict[str, Any]:
+    """The page as JSON values."""
+    return {
+        "code": rule.code,
+        "title": rule.title,
+        "why": rule.why,
+        "example": rule.example,
+        "instead": rule.instead,
+        "source": _source(rule),
+        "since": rule.since,
+        "until": rule.until,
+    }
+
+
+def show_page(rule: Rule, out: Console | None = None) -> None:
+    """Print one page."""
+    from rich.table import Table
+    from rich.text import Text
+
+    from .console import console
+
+    out = out or console()
+    title = Text(rule.code, style="code")
+    title.append(f"  {rule.title}", style="head")
+    out.print(title)
+    out.print()
+    grid = Table.grid(padding=(0, 2, 0, 0))
+    grid.add_column(style="key", no_wrap=True)
+    grid.add_column()
+    for name, text in (
+        ("Why", rule.why),
+        ("Example", rule.example),
+        ("Instead", rule.instead),
+        ("Source", _source(rule)),
+        ("Releases", _releases(rule)),
+    ):
+        grid.add_row(name, text)
+    out.print(grid)
+
+
+def show_list(out: Console | None = None) -> None:
+    """Print every code with its title, by family."""
+    from rich.table import Table
+    from rich.text import Text
+
+    from .console import console
+
+    out = out or console()
+    grid = Table.grid(padding=(0, 2, 0, 0))
+    grid.add_column(style="code", no_wrap=True)
+    grid.add_column()
+    family = ""
+    for code, rule in all_rules().items():
+        if code[2] != family:
+            if family:
+                grid.add_row("", "")
+            family = code[2]
+            grid.add_row("", Text(FAMILIES.get(family, "Other"), style="key"))
+        grid.add_row(code, rule.title)
+    out.print(grid)
+
+
+def _source(rule: Rule) -> str:
+    return rule.source if ":" not in rule.source else f"{rule.citation.replace(' @ ', ' of vLLM ')}"
+
+
+def _releases(rule: Rule) -> str:
+    if rule.since is None and rule.until is None:
+        return "every release that cgplan knows"
+    since = f"since {rule.since}" if rule.since else ""
+    until = f"until {rule.until}" if rule.until else ""
+    return ", ".join(part for part in (since, until) if part)
