@@ -34,18 +34,26 @@ Exit codes:
 
 def run(argv: Sequence[str]) -> int:
     """Run one command line. Returns the exit status; errors are printed, never raised."""
-    as_json = "--json" in argv
     try:
-        status = _invoke(normalise(argv) or ["--help"])
+        status = _guarded(argv)
         sys.stdout.flush()
         return status
+    except BrokenPipeError:
+        # What is left in the buffer goes nowhere, so that no complaint follows at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return failures.PIPE_CLOSED
+
+
+def _guarded(argv: Sequence[str]) -> int:
+    as_json = "--json" in argv
+    try:
+        return _invoke(normalise(argv) or ["--help"])
     except CgplanError as error:
         return failures.report(error, as_json)
     except failures.ClickException as error:
         return failures.report(failures.usage_error(error), as_json)
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return failures.PIPE_CLOSED
+        raise
     except (KeyboardInterrupt, typer.Abort):
         return failures.INTERRUPTED
     except Exception as error:

@@ -20,8 +20,6 @@ PIPE_CLOSED = 141
 # click, wherever typer keeps it: BadParameter is a UsageError, which is a ClickException.
 ClickException: type[Exception] = typer.BadParameter.__mro__[2]
 
-ISSUES = "https://github.com/cgplan/cgplan/issues"
-
 
 def report(error: CgplanError, as_json: bool) -> int:
     """Print `error`; with `as_json` also as a document on stdout. Returns the exit status."""
@@ -59,10 +57,14 @@ def usage_error(error: Any) -> InputError:
             f"unknown option {option[:60]}", code="CG905", where=command, fix=fix or f"see {command} --help"
         )
     message = str(getattr(error, "message", error)).rstrip(".") or type(error).__name__
+    if message.endswith("requires an argument"):
+        return InputError(_lowered(message), code="CG905", where=option, fix=f"give its value after {option}")
     where = parameter.opts[0] if parameter is not None and parameter.opts else option or command
-    return InputError(
-        message[0].lower() + message[1:], code="CG905", where=where, fix=f"see {command} --help"
-    )
+    return InputError(_lowered(message), code="CG905", where=where, fix=f"see {command} --help")
+
+
+def _lowered(message: str) -> str:
+    return message[0].lower() + message[1:]
 
 
 def _say(line: str) -> None:

@@ -18,9 +18,10 @@ class HelpfulCommand(TyperCommand):
     def format_options(self, ctx: Any, formatter: Any) -> None:
         formatter.width = min(max(formatter.width, 78), WIDEST)
         groups: dict[str, list[tuple[str, str]]] = {}
-        for param in self.get_params(ctx):
+        params: list[Any] = self.get_params(ctx)
+        for param in params:
             if param.param_type_name == "argument":
-                groups.setdefault("Arguments", []).append((param.make_metavar(ctx), param.help or ""))
+                groups.setdefault("Arguments", []).append((param.metavar or param.name.upper(), param.help or ""))
                 continue
             record = param.get_help_record(ctx)
             if record is not None:

@@ -70,9 +70,14 @@ class DeploymentOptions:
     ] = None
 
     gpu: Annotated[
-        _Text, _machine("--gpu", metavar="NAME", help="GPU of every rank, see `cgplan gpus`. Default: the one here, else H100 80GB.")
+        _Text,
+        _machine(
+            "--gpu", metavar="NAME", help="GPU of every rank, see `cgplan gpus`. Default: the one here, else H100 80GB."
+        ),
     ] = None
-    gpu_memory_bytes: Annotated[_Text, _machine("--gpu-memory-bytes", metavar="N", help="Its memory, where it differs.")] = None
+    gpu_memory_bytes: Annotated[
+        _Text, _machine("--gpu-memory-bytes", metavar="N", help="Its memory, where it differs.")
+    ] = None
     gpus_per_node: Annotated[_Int, _machine("--gpus-per-node", help="GPUs that a node shows to vLLM.")] = None
     vllm: Annotated[_Text, _machine("--vllm", help="Release of vLLM. Default: the newest known.")] = None
     usage_context: Annotated[
@@ -86,7 +91,9 @@ class DeploymentOptions:
     ] = None
 
     max_num_seqs: Annotated[_Text, _batch("--max-num-seqs", metavar="N", help="Most requests of a step.")] = None
-    max_num_batched_tokens: Annotated[_Text, _batch("--max-num-batched-tokens", metavar="N", help="Most tokens of a step.")] = None
+    max_num_batched_tokens: Annotated[
+        _Text, _batch("--max-num-batched-tokens", metavar="N", help="Most tokens of a step.")
+    ] = None
     max_num_scheduled_tokens: Annotated[
         _Text, _batch("--max-num-scheduled-tokens", metavar="N", help="Most tokens scheduled a step, drafts left out.")
     ] = None
@@ -103,9 +110,9 @@ class DeploymentOptions:
     async_scheduling: Annotated[
         _Bool, _batch("--async-scheduling/--no-async-scheduling", help="Prepare the next step meanwhile.")
     ] = None
-    performance_mode: Annotated[
-        _Text, _batch("--performance-mode", help="balanced, interactivity or throughput.")
-    ] = None
+    performance_mode: Annotated[_Text, _batch("--performance-mode", help="balanced, interactivity or throughput.")] = (
+        None
+    )
 
     optimization_level: Annotated[
         _Text, _graph("--optimization-level", "-O", metavar="0-3", help="Optimisation level; -O3 and -O 3 alike.")
@@ -148,14 +155,14 @@ class DeploymentOptions:
     num_gpu_blocks: Annotated[
         _Int, _attention("--num-gpu-blocks-override", "--num-gpu-blocks", help="KV cache blocks, where known.")
     ] = None
-    kv_transfer_config: Annotated[
-        _Texts, _attention("--kv-transfer-config", metavar="JSON", help="KV connector.")
-    ] = None
+    kv_transfer_config: Annotated[_Texts, _attention("--kv-transfer-config", metavar="JSON", help="KV connector.")] = (
+        None
+    )
 
     tensor_parallel_size: Annotated[_Int, _parallel("--tensor-parallel-size", "-tp", help="Tensor parallel.")] = None
-    pipeline_parallel_size: Annotated[
-        _Int, _parallel("--pipeline-parallel-size", "-pp", help="Pipeline stages.")
-    ] = None
+    pipeline_parallel_size: Annotated[_Int, _parallel("--pipeline-parallel-size", "-pp", help="Pipeline stages.")] = (
+        None
+    )
     data_parallel_size: Annotated[_Int, _parallel("--data-parallel-size", "-dp", help="Data parallel.")] = None
     decode_context_parallel_size: Annotated[
         _Int, _parallel("--decode-context-parallel-size", "-dcp", help="Decode context parallel.")

@@ -23,8 +23,14 @@ PASSED_ON = (
 )  # fmt: skip
 """Options whose value is the Deployment field of the same name."""
 
+SHORT = {
+    "compilation_config": "-cc",
+    "attention_config": "-ac",
+    "speculative_config": "-sc",
+    "kv_transfer_config": "--kv-transfer-config",
+}
+
 HUMAN = ("max_num_seqs", "max_num_batched_tokens", "max_num_scheduled_tokens")
-MOST_NUMBERS = 100_000
 
 
 class Asked(NamedTuple):
@@ -53,9 +59,7 @@ def deployment_of(options: DeploymentOptions) -> Asked:
     """
     assumptions: list[str] = []
     ignored: list[str] = []
-    fields: dict[str, Any] = {
-        name: value for name in PASSED_ON if (value := getattr(options, name)) is not None
-    }
+    fields: dict[str, Any] = {name: value for name in PASSED_ON if (value := getattr(options, name)) is not None}
     fields["gpu"] = _gpu(options, fields, assumptions)
     fields["model"] = _model(options, assumptions)
     fields["software"] = _software(options, assumptions)
@@ -68,7 +72,7 @@ def deployment_of(options: DeploymentOptions) -> Asked:
     try:
         deployment = Deployment(**fields)
     except CgplanError as error:
-        raise _named_as_flag(error) from None
+        raise _named_as_flag(error, options) from None
     model = fields["model"]
     return Asked(deployment, tuple(assumptions), tuple(ignored), model.name or "", fields["gpu"].name)
 
@@ -83,9 +87,7 @@ def _gpu(options: DeploymentOptions, fields: dict[str, Any], assumptions: list[s
     if options.gpu_memory_bytes is not None:
         bytes_ = values.human(options.gpu_memory_bytes, "--gpu-memory-bytes")
         if bytes_ < 1:
-            raise InputError(
-                "a GPU needs memory", code="CG903", where="--gpu-memory-bytes", fix="give a larger number"
-            )
+            raise InputError("a GPU needs memory", code="CG903", where="--gpu-memory-bytes", fix="give a larger number")
         found = found.model_copy(update={"memory_bytes": bytes_})
     return found
 
@@ -237,10 +239,16 @@ def _twice(flag: str, config: str) -> InputError:
     )
 
 
-def _named_as_flag(error: CgplanError) -> CgplanError:
-    """The same error; a plain field name is written as the flag that the user typed."""
-    if error.where in Deployment.model_fields:
-        assert error.where is not None
-        error.message = error.message.removeprefix(f"{error.where}: ")
-        error.where = _flag(error.where)
+def _named_as_flag(error: CgplanError, options: DeploymentOptions) -> CgplanError:
+    """The same error; the field that it names is written as the flag that the user typed."""
+    field = error.where or ""
+    section, _, key = field.partition(".")
+    if field in Deployment.model_fields:
+        error.where = _flag(field)
+    elif key == "cudagraph_mode" and options.cudagraph_mode is not None:
+        error.where = "--cudagraph-mode"
+    elif section in SHORT and key:
+        error.where = f"{SHORT[section]}.{key}"
+    if error.where != field:
+        error.message = error.message.removeprefix(f"{field}: ")
     return error

@@ -37,7 +37,10 @@ def command(
     batch: Annotated[
         Optional[str],  # noqa: UP045
         typer.Option(
-            "--batch", metavar="N ...", help="How batches of N requests or tokens run.", rich_help_panel=PANEL,
+            "--batch",
+            metavar="N ...",
+            help="How batches of N requests or tokens run.",
+            rich_help_panel=PANEL,
             show_default=False,
         ),
     ] = None,
@@ -45,16 +48,17 @@ def command(
         bool, typer.Option("--table", help="The padding table.", rich_help_panel=PANEL, show_default=False)
     ] = False,
     explain: Annotated[
-        bool, typer.Option("--explain", help="What each rule changed, and why.", rich_help_panel=PANEL,
-                           show_default=False)
+        bool,
+        typer.Option("--explain", help="What each rule changed, and why.", rich_help_panel=PANEL, show_default=False),
     ] = False,
     as_json: Annotated[
-        bool, typer.Option("--json", help="JSON on stdout, nothing else.", rich_help_panel=PANEL,
-                           show_default=False)
+        bool, typer.Option("--json", help="JSON on stdout, nothing else.", rich_help_panel=PANEL, show_default=False)
     ] = False,
     fail_on: Annotated[
-        str, typer.Option("--fail-on", help="never, error, warning or info: exit 1 on such a finding.",
-                          rich_help_panel=PANEL)
+        str,
+        typer.Option(
+            "--fail-on", help="never, error, warning or info: exit 1 on such a finding.", rich_help_panel=PANEL
+        ),
     ] = "never",
 ) -> int:
     """Show which CUDA graphs vLLM will capture, which batches run in them, and why.

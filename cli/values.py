@@ -20,7 +20,9 @@ MAX_BATCH = 2**31 - 1
 def whole(text: str, flag: str) -> int:
     """A whole number."""
     stripped = text.strip()
-    if not _NUMBER.fullmatch(stripped) or len(stripped) > MAX_DIGITS:
+    if _NUMBER.fullmatch(stripped) and len(stripped) > MAX_DIGITS:
+        raise InputError(f"{shorten(stripped, 40)} is too large", code="CG903", where=flag, fix="give a smaller number")
+    if not _NUMBER.fullmatch(stripped):
         raise _bad(f"{shorten(text, 40)!r} is not a whole number", flag, "give a whole number, for example 256")
     return int(stripped)
 

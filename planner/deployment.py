@@ -45,6 +45,7 @@ ALL2ALL_BACKENDS = (
     "deepep_v2",
     "mori_high_throughput",
     "mori_low_latency",
+    "mori",
     "moonep",
     "nixl_ep",
     "allgather_reducescatter",
@@ -142,7 +143,10 @@ class Software(_Section):
 
 
 class PassOptions(_Section):
-    """`compilation_config.pass_config`; None lets the optimisation level decide."""
+    """`compilation_config.pass_config`; None lets the optimisation level decide.
+
+    `enable_sp`, `fuse_gemm_comms` and `sp_min_token_num` exist up to 0.31.
+    """
 
     fuse_norm_quant: bool | None = None
     fuse_act_quant: bool | None = None
@@ -155,6 +159,9 @@ class PassOptions(_Section):
     fuse_mla_dual_rms_norm: bool | None = None
     fuse_rope_kvcache: bool | None = None
     fuse_qk_norm_rope_kvcache: bool | None = None
+    enable_sp: bool | None = None
+    fuse_gemm_comms: bool | None = None
+    sp_min_token_num: NonNegativeInt | None = None
     rope_kvcache_fusion_max_token_num: PositiveInt | None = None
     fi_allreduce_fusion_max_size_mb: float | None = None
 

@@ -135,3 +135,11 @@ UNKNOWN_MODEL = Rule(
     instead="Give a path to its config.json, or an id of `cgplan models`.",
     source=OWN,
 )
+PLATFORM_NOT_MODELLED = Rule(
+    "CG329",
+    title="The platform's attention backends are not modelled.",
+    why="Only CUDA is modelled in full; of ROCm, XPU and the CPU the choice of the backend is.",
+    example="A GPU whose platform is tpu.",
+    instead="Use a GPU of cgplan's catalogue.",
+    source=OWN,
+)

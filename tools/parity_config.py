@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections.abc import Collection
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -48,7 +49,7 @@ def compare_configuration(record: dict[str, Any]) -> str | None:
     """The first difference, or None."""
     asked, output = record["input"], record["output"]
     try:
-        deployment = deployment_of(asked, record["vllm_version"])
+        deployment = deployment_of(asked, record["vllm_version"], output.get("ignored_args", ()))
     except StartupError as error:
         return _compare_error(error, output.get("error"), "error")
     graph = asked.get("graph") or {}
@@ -60,16 +61,16 @@ def compare_configuration(record: dict[str, Any]) -> str | None:
             settings if isinstance(settings, CgplanError) else None, output.get("error"), "error"
         )
     return (
-        _compare_settings(settings, output["config"])
+        _compare_settings(settings, output["config"], record["vllm_version"])
         or _compare_backend(configured, output.get("backend"))
         or _compare_levels(configured, levels, output["config"])
     )
 
 
-def deployment_of(asked: dict[str, Any], release: str) -> Deployment:
+def deployment_of(asked: dict[str, Any], release: str, ignored: Collection[str] = ()) -> Deployment:
     """The deployment that a record's input stands for."""
     device = {k: v for k, v in asked["device"].items() if k != "count"}
-    args = {k: v for k, v in (asked.get("args") or {}).items() if k not in IGNORED_ARGS}
+    args = {k: v for k, v in (asked.get("args") or {}).items() if k not in IGNORED_ARGS and k not in ignored}
     model, runner = _model(asked["model"])
     if runner is not None:
         args["runner"] = runner
@@ -150,13 +151,13 @@ def _compare_error(error: CgplanError | None, expected: dict[str, str] | None, w
     return reason_differs(error, expected["message"], where)
 
 
-def _compare_settings(mine: dict[str, Any], expected: dict[str, Any]) -> str | None:
+def _compare_settings(mine: dict[str, Any], expected: dict[str, Any], release: str) -> str | None:
     for key, theirs in expected.items():
         if key not in mine:
             return f"config.{key}: not in cgplan's answer"
         value = mine[key]
         if key == "splitting_ops":
-            theirs = _spell_out(theirs)
+            theirs = _spell_out(theirs, release)
         elif key == "compile_sizes":
             value, theirs = sorted(value), sorted(theirs)
         elif key == "pass_config":
@@ -169,16 +170,16 @@ def _compare_settings(mine: dict[str, Any], expected: dict[str, Any]) -> str | N
     return None
 
 
-def _spell_out(ops: list[str] | None) -> list[str] | None:
+def _spell_out(ops: list[str] | None, release: str) -> list[str] | None:
     if ops is None:
         return None
-    default = _attention_ops()
+    default = _attention_ops(release)
     return [op for item in ops for op in (default if item == "<attention_ops>" else [item])]
 
 
 @cache
-def _attention_ops() -> list[str]:
-    splitting = resolve(Deployment()).config["splitting_ops"]
+def _attention_ops(release: str) -> list[str]:
+    splitting = resolve(Deployment(vllm=release)).config["splitting_ops"]
     return [op for op in splitting if not op.endswith("kv_cache_update")]
 
 
@@ -301,7 +302,7 @@ def _dispatch(found: Resolution, query: list[Any]) -> list[Any]:
     answer = found.dispatch_batch(batch)
     if found.runner is Runner.V1:
         uniform = int(batch.is_uniform and longest == found.uniform_decode_query_len)
-        graph = answer.graph or Graph(tokens)
+        graph = answer.graph or Graph(answer.num_tokens)
         return [query[:4], uniform, answer.mode.value, _row(graph, found.runner)]
     count = longest if eligible and batch.is_uniform else None
     graph = answer.graph or Graph(tokens, reqs, num_active_loras=answer.num_active_loras)

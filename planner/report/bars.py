@@ -12,6 +12,9 @@ from ..vocabulary import CUDAGraphMode
 GLYPHS = {CUDAGraphMode.FULL: "█", CUDAGraphMode.PIECEWISE: "▒", CUDAGraphMode.NONE: "░"}
 NAMES = {CUDAGraphMode.FULL: "FULL", CUDAGraphMode.PIECEWISE: "PIECEWISE", CUDAGraphMode.NONE: "eager"}
 
+STYLES = {CUDAGraphMode.FULL: "full", CUDAGraphMode.PIECEWISE: "piecewise", CUDAGraphMode.NONE: "eager"}
+"""Names in the theme of console.py."""
+
 
 class Stretch(NamedTuple):
     """Batch sizes `first` to `last` with one mode, whatever they are padded to."""

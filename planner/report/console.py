@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import IO
+from typing import IO, NoReturn, cast
 
 from rich.console import Console
 from rich.theme import Theme
@@ -15,9 +15,12 @@ THEME = Theme(
         "full": "green",
         "piecewise": "cyan",
         "eager": "yellow",
+        "full.name": "bold green",
+        "piecewise.name": "bold cyan",
+        "eager.name": "bold yellow",
         "head": "bold",
         "key": "bold",
-        "faint": "bright_black",
+        "faint": "dim",
         "code": "bold magenta",
         "fix": "green",
         "error": "bold red",
@@ -54,11 +57,18 @@ class AsciiFile:
         return "ascii"
 
 
+class _Screen(Console):
+    """rich would end the process with status 1 where the reader of a pipe is gone."""
+
+    def on_broken_pipe(self) -> NoReturn:
+        raise BrokenPipeError
+
+
 def console() -> Console:
     """The console on stdout."""
     file: IO[str] = sys.stdout
-    if not (file.encoding or "").lower().replace("-", "").startswith("utf"):
-        file = AsciiFile(file)  # type: ignore[assignment]
-    found = Console(file=file, theme=THEME, highlight=False, emoji=False, markup=False)
+    if not (getattr(file, "encoding", None) or "").lower().startswith("utf"):
+        file = cast("IO[str]", AsciiFile(file))
+    found = _Screen(file=file, theme=THEME, highlight=False, emoji=False, markup=False)
     found.width = min(found.width, WIDEST)
     return found

@@ -11,18 +11,25 @@ from rich.table import Table
 from rich.text import Text
 
 from ..resolve.coverage import Coverage
-from ..resolve.resolution import Resolution
-from ..vocabulary import CUDAGraphMode
-from . import bars, trace
-from .batches import BatchAnswer, answers
+from ..resolve.drafter import Drafter
+from ..resolve.graphs import Captures
+from ..resolve.resolution import LoraPlan, Resolution
+from ..vocabulary import AttentionCGSupport, CUDAGraphMode
+from . import bars, tables, trace
+from .batches import answers
 from .console import console
 from .folding import fold
 
-STYLES = {CUDAGraphMode.FULL: "full", CUDAGraphMode.PIECEWISE: "piecewise", CUDAGraphMode.NONE: "eager"}
 MEANING = {
     CUDAGraphMode.FULL: "one graph holds the whole step",
-    CUDAGraphMode.PIECEWISE: "graphs between the attention layers; attention itself runs eager",
+    CUDAGraphMode.PIECEWISE: "graphs around the attention, which runs eager",
     CUDAGraphMode.NONE: "no graph: every kernel is launched one by one",
+}
+SUPPORT = {
+    AttentionCGSupport.ALWAYS: "a graph may hold it for any batch",
+    AttentionCGSupport.UNIFORM_BATCH: "a graph may hold it where all requests have the same number of tokens",
+    AttentionCGSupport.UNIFORM_SINGLE_TOKEN_DECODE: "a graph may hold it where all requests have one token",
+    AttentionCGSupport.NEVER: "no graph may hold it",
 }
 SIGNS = {"error": "error", "warning": "warning", "info": "note"}
 
@@ -54,10 +61,11 @@ def show(resolution: Resolution, screen: Screen, out: Console | None = None) -> 
         _show_coverage(out, coverage, note)
     if screen.batches:
         out.print()
-        out.print(_batch_table(answers(resolution, screen.batches)))
+        out.print(tables.batches(answers(resolution, screen.batches)))
     if screen.padding_table:
         out.print()
-        out.print(_padding_table(resolution))
+        out.print(Text("Padding table: a batch of so many tokens, what it runs as, padding at most", style="key"))
+        out.print(tables.padding(resolution, out.width) if resolution.capture_sizes else "no size is captured")
     if screen.explain:
         out.print()
         trace.show(out, resolution)
@@ -68,7 +76,8 @@ def show(resolution: Resolution, screen: Screen, out: Console | None = None) -> 
 
 def _title(resolution: Resolution, screen: Screen) -> Text:
     parts = [f"vLLM {resolution.vllm_version}", screen.gpu, screen.model or "a dense 8B decoder"]
-    return Text(" · ".join(parts), style="head")
+    line = " · ".join(parts)
+    return Text("".join(c if c.isprintable() else "?" for c in line), style="head")
 
 
 def _summary(resolution: Resolution) -> Table:
@@ -79,107 +88,104 @@ def _summary(resolution: Resolution) -> Table:
     grid.add_row("Decode batches", _mode_meaning(resolution.decode_mode))
     grid.add_row("Mixed batches", _mode_meaning(resolution.mixed_mode))
     grid.add_row("Attention", _attention(resolution))
+    grid.add_row("Compilation", resolution.compilation_mode.value)
     grid.add_row("Runner", _runner(resolution))
     grid.add_row("Limits", _limits(resolution))
     grid.add_row("Graphs", _counts(resolution))
     if resolution.capture_sizes:
         grid.add_row("Sizes", _sizes(resolution))
     if resolution.lora is not None:
-        grid.add_row("LoRA", _lora(resolution))
+        grid.add_row("LoRA", _lora(resolution.lora))
     if resolution.drafter is not None:
-        grid.add_row("Drafter", _drafter(resolution))
+        grid.add_row("Drafter", _drafter(resolution.drafter))
     return grid
 
 
-def _mode_line(resolution: Resolution) -> Text:
-    line = Text(resolution.cudagraph_mode.value, style="bold")
-    if resolution.requested_mode is not resolution.cudagraph_mode:
-        line.append(f"  instead of {resolution.requested_mode.value}", style="warning")
-        why = [d for d in resolution.decisions if d.field == "cudagraph_mode"]
-        if why:
-            line.append(f": {why[-1].why}", style="not bold default")
-    line.append(f"  · compilation {resolution.compilation_mode.value}", style="not bold bright_black")
+def _line(*parts: tuple[str, str]) -> Text:
+    """Text of (words, style) parts; rich would let the first style reach over the others."""
+    line = Text()
+    for words, style in parts:
+        line.append(words, style=style or None)
     return line
+
+
+def _mode_line(resolution: Resolution) -> Text:
+    final = resolution.cudagraph_mode
+    parts = [(final.value, "head")]
+    changed = resolution.requested_mode is not final
+    if changed:
+        parts.append((f"  instead of {resolution.requested_mode.value}", "warning"))
+    why = [d.why for d in resolution.decisions if d.field == "cudagraph_mode"]
+    if why and (changed or final is CUDAGraphMode.NONE):
+        parts.append((f"\n{why[-1]}", ""))
+    return _line(*parts)
 
 
 def _mode_meaning(mode: CUDAGraphMode) -> Text:
-    line = Text(bars.NAMES[mode], style=f"bold {STYLES[mode]}" if mode in STYLES else "bold")
-    line.append(f"  {MEANING[mode]}", style="not bold default")
-    return line
+    return _line((bars.NAMES[mode], f"{bars.STYLES[mode]}.name"), (f"  {MEANING[mode]}", ""))
 
 
 def _attention(resolution: Resolution) -> Text:
     backend = resolution.backend
-    line = Text(backend.name, style="bold")
-    line.append(f"  supports {backend.support.name}", style="not bold default")
-    shown = [g for g in backend.groups if g.support is backend.support][:1] or list(backend.groups[:1])
-    for group in shown:
-        text = group.condition if group.name == backend.name else f"because of {group.name}: {group.condition}"
-        line.append(f" · {text}", style="not bold bright_black")
-    return line
+    parts = [(backend.name, "head"), (f"  {backend.support.name}: {SUPPORT[backend.support]}", "")]
+    weakest = [g for g in backend.groups if g.support is backend.support]
+    for group in weakest[:1]:
+        # The source of the condition stands in the trace.
+        condition = group.condition.partition(" (vllm/")[0]
+        text = condition if group.name == backend.name else f"because of {group.name}: {condition}"
+        parts.append((f"\n{text}", "faint"))
+    return _line(*parts)
 
 
 def _runner(resolution: Resolution) -> Text:
-    line = Text(resolution.runner.value, style="bold")
     why = [d.why for d in resolution.decisions if d.field == "runner"]
-    if why:
-        line.append(f"  {why[-1]}", style="not bold default")
-    return line
+    return _line((resolution.runner.value, "head"), (f"  {why[-1]}" if why else "", ""))
 
 
 def _limits(resolution: Resolution) -> str:
     limits = f"{resolution.max_num_seqs} requests, {resolution.max_num_batched_tokens} tokens a step"
     if resolution.uniform_decode_query_len > 1:
-        limits += f" · {resolution.uniform_decode_query_len} tokens a decode request, drafts counted"
+        drafts = resolution.uniform_decode_query_len - 1
+        limits += f"; 1 + {drafts} tokens a decode request"
     return limits
 
 
 def _counts(resolution: Resolution) -> Text:
-    line = Text(str(resolution.graph_count()), style="bold")
-    parts = [
-        (mode, resolution.graph_count(mode))
-        for mode in (CUDAGraphMode.FULL, CUDAGraphMode.PIECEWISE)
-        if resolution.graph_count(mode)
-    ]
-    for index, (mode, count) in enumerate(parts):
-        line.append("  " if index == 0 else " + ", style="not bold default")
-        line.append(f"{count} {mode.value}", style=f"not bold {STYLES[mode]}")
-    extra = _drafter_count(resolution)
-    if extra:
-        line.append(f"  and {extra} of the drafter", style="not bold default")
+    parts = [(str(resolution.graph_count()), "head")]
+    for mode in (CUDAGraphMode.FULL, CUDAGraphMode.PIECEWISE):
+        if resolution.graph_count(mode):
+            parts.append(("  " if len(parts) == 1 else " + ", ""))
+            parts.append((f"{resolution.graph_count(mode)} {mode.value}", bars.STYLES[mode]))
+    if resolution.drafter is not None and _drafter_count(resolution.drafter):
+        parts.append((f", and {_drafter_count(resolution.drafter)} of the drafter", ""))
     if resolution.unreachable:
-        line.append(f" · {len(resolution.unreachable)} serve no batch", style="not bold warning")
-    return line
+        parts.append((f"  {len(resolution.unreachable)} of them serve no batch", "warning"))
+    return _line(*parts)
 
 
 def _sizes(resolution: Resolution) -> Text:
-    line = Text(str(len(resolution.capture_sizes)), style="bold")
-    line.append(f"  {fold(resolution.capture_sizes)}", style="not bold default")
-    line.append(" tokens", style="not bold bright_black")
-    return line
+    sizes = resolution.capture_sizes
+    return _line((str(len(sizes)), "head"), (f"  {fold(sizes)}", ""), (" tokens", "faint"))
 
 
-def _lora(resolution: Resolution) -> str:
-    assert resolution.lora is not None
-    cases = ", ".join(str(case) for case in resolution.lora.cases)
-    return f"up to {resolution.lora.max_loras} adapters in a batch; each size is captured for {cases} adapters"
+def _lora(lora: LoraPlan) -> str:
+    adapters = "1 adapter" if lora.max_loras == 1 else f"{lora.max_loras} adapters"
+    cases = ", ".join(str(case) for case in lora.cases)
+    return f"at most {adapters} in a batch; each size is captured for these counts of vLLM's: {cases}"
 
 
-def _drafter(resolution: Resolution) -> str:
-    assert resolution.drafter is not None
-    name = resolution.drafter.speculator or "no class"
-    managers = [
-        f"{sum(len(g) for g in captures.values())} ({label})"
-        for label, captures in resolution.drafter.managers.items()
-        if captures
-    ]
-    return f"{name}: graphs of its own: {', '.join(managers)}" if managers else f"{name}: no graphs of its own"
+def _drafter(drafter: Drafter) -> str:
+    name = drafter.speculator or "no class"
+    managers = [f"{_count(captures)} ({label})" for label, captures in drafter.managers.items() if captures]
+    return f"{name}, graphs of its own: {', '.join(managers)}" if managers else f"{name}, no graphs of its own"
 
 
-def _drafter_count(resolution: Resolution) -> int:
-    if resolution.drafter is None:
-        return 0
-    return sum(len(g) for m in resolution.drafter.managers.values() for g in m.values())
+def _drafter_count(drafter: Drafter) -> int:
+    return sum(_count(captures) for captures in drafter.managers.values())
+
+
+def _count(captures: Captures) -> int:
+    return sum(len(graphs) for graphs in captures.values())
 
 
 def _coverages(resolution: Resolution) -> Iterable[tuple[Coverage, str]]:
@@ -198,87 +204,51 @@ def _coverages(resolution: Resolution) -> Iterable[tuple[Coverage, str]]:
 def _show_coverage(out: Console, coverage: Coverage, note: str) -> None:
     decode = coverage.kind == "uniform_decode"
     unit = "requests" if decode else "tokens"
-    title = Text("Decode batches" if decode else "Mixed batches", style="key")
-    title.append(f"{note}, by {unit}", style="not bold bright_black")
-    out.print(title)
     parts = bars.stretches(coverage)
+    out.print(_heading(coverage, parts, f"{'Decode' if decode else 'Mixed'} batches", f"{note} by {unit}"))
     width = out.width - 1
-    line = Text()
-    for segment in bars.segments(parts, width):
-        line.append(segment.text, style=STYLES[segment.stretch.mode])
-    out.print(line, no_wrap=True, overflow="crop")
-    out.print(Text(bars.scale(parts, width), style="faint"), no_wrap=True, overflow="crop")
-    out.print(_legend(coverage, parts, unit))
+    bar = _line(*((segment.text, bars.STYLES[segment.stretch.mode]) for segment in bars.segments(parts, width)))
+    out.print(bar, no_wrap=True, overflow="crop")
+    out.print(Text(bars.scale(parts, width)), no_wrap=True, overflow="crop")
     if any(r.padded is not None for r in coverage.ranges):
         out.print(_padding(coverage, unit))
 
 
-def _legend(coverage: Coverage, parts: list[bars.Stretch], unit: str) -> Text:
-    line = Text()
+def _heading(coverage: Coverage, parts: list[bars.Stretch], title: str, note: str) -> Text:
+    words = [(title, "key"), (note, "faint"), ("  ", "")]
     for index, part in enumerate(parts):
-        line.append("" if index == 0 else " · ")
-        line.append(str(part), style=STYLES[part.mode])
+        words.append((" · " if index else "", "faint"))
+        words.append((str(part), bars.STYLES[part.mode]))
     cliff = coverage.first_cliff
     if cliff is not None and len(parts) > 1:
-        line.append(f"  first cliff at {cliff} {unit}", style="warning")
+        words.append((f"  first cliff at {cliff}", "faint"))
     elif cliff is None:
-        line.append("  no cliff", style="faint")
-    return line
+        words.append(("  no cliff", "faint"))
+    return _line(*words)
 
 
 def _padding(coverage: Coverage, unit: str) -> Text:
     worst = coverage.worst
-    line = Text("padding ", style="faint")
-    line.append(f"{coverage.mean_waste:.1%} of a step on average")
+    text = f"Padding: {coverage.mean_waste:.1%} of a step on average"
     if worst is not None and worst.padded is not None:
-        tokens = worst.first * worst.query_len
-        words = f"{worst.first} {unit}" if worst.query_len == 1 else f"{worst.first} {unit}, {tokens} tokens,"
-        line.append(f", {worst.waste:.1%} at worst: {words} run as {worst.padded}")
-    return line
+        text += f", {worst.waste:.1%} at worst ({_run_as(worst.first, worst.padded, worst.query_len, unit)})"
+    return Text(text)
 
 
-def _batch_table(found: Iterable[BatchAnswer]) -> Table:
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="key", pad_edge=False)
-    for heading, justify in (("Batch", "left"), ("Runs in", "left"), ("As", "right"), ("Padding", "right")):
-        table.add_column(heading, justify=justify)  # type: ignore[arg-type]
-    for answer in found:
-        what = "decode requests" if answer.kind == "uniform_decode" else "tokens, mixed"
-        if answer.mode is None:
-            table.add_row(f"{answer.size} {what}", Text(f"never: {answer.why_not}", style="faint"), "", "")
-            continue
-        mode = CUDAGraphMode(answer.mode)
-        table.add_row(
-            f"{answer.size} {what}",
-            Text(bars.NAMES[mode], style=STYLES[mode]),
-            f"{answer.padded} tokens",
-            f"{answer.waste:.2%}",
-        )
-    return table
-
-
-def _padding_table(resolution: Resolution) -> Table:
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="key", pad_edge=False, title_justify="left")
-    for heading in ("Tokens of a batch", "Run as", "Padding at most"):
-        table.add_column(heading, justify="right")
-    for first, last, size in resolution.padding_table():
-        batch = str(first) if first == last else f"{first}–{last}"
-        table.add_row(batch, str(size), f"{(size - first) / size:.2%}")
-    if not resolution.capture_sizes:
-        table.add_row("any", "itself, eager", "0.00%")
-    return table
+def _run_as(size: int, padded: int, query_len: int, unit: str) -> str:
+    whole, rest = divmod(padded, query_len)
+    if rest:
+        return f"{size * query_len} tokens run as {padded}"
+    return f"{size} {unit} run as {whole}"
 
 
 def _show_findings(out: Console, resolution: Resolution) -> None:
     for finding in resolution.findings:
         out.print()
-        line = Text(SIGNS[finding.severity], style=finding.severity)
-        line.append(f" {finding.code}", style="code")
-        line.append(f"  {finding.message}", style="not bold default")
-        out.print(line)
+        out.print(_line((SIGNS[finding.severity], finding.severity), (f" {finding.code}", "code")))
+        out.print(Padding(_line((finding.message, "")), (0, 0, 0, 2)))
         if finding.fix:
-            fix = Text("fix ", style="fix")
-            fix.append(finding.fix, style="default")
-            out.print(Padding(fix, (0, 0, 0, 2)))
+            out.print(Padding(_line(("fix: ", "fix"), (finding.fix, "")), (0, 0, 0, 2)))
 
 
 def _show_list(out: Console, title: str, items: Iterable[str]) -> None:
@@ -288,8 +258,8 @@ def _show_list(out: Console, title: str, items: Iterable[str]) -> None:
     out.print()
     out.print(Text(title, style="key"))
     grid = Table.grid(padding=(0, 1, 0, 0))
-    grid.add_column(style="faint")
-    grid.add_column(style="faint")
+    grid.add_column()
+    grid.add_column()
     for line in lines:
         grid.add_row("•", line)
     out.print(grid)

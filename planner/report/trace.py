@@ -17,17 +17,19 @@ def show(out: Console, resolution: Resolution) -> None:
     """Print the decisions in the order in which vLLM makes them, and the backends that were passed over."""
     out.print(Text("What changed, in vLLM's order", style="key"))
     for decision in resolution.decisions:
-        line = Text(decision.code, style="code")
-        line.append(f"  {decision.field}  ", style="not bold default")
+        line = Text()
+        line.append(decision.code, style="code")
+        line.append(f"  {decision.field}  ")
         line.append(f"{_shown(decision.before)} → ", style="faint")
-        line.append(_shown(decision.after), style="bold default")
+        line.append(_shown(decision.after), style="head")
         out.print(line)
         out.print(Padding(Text(decision.why), (0, 0, 0, 7)))
         out.print(Padding(Text(decision.source, style="faint"), (0, 0, 0, 7)))
     for name, reasons in resolution.backend.rejected:
-        line = Text("passed over ", style="faint")
-        line.append(name, style="bold default")
-        line.append(f"  {'; '.join(reasons)}", style="default")
+        line = Text()
+        line.append("passed over ", style="faint")
+        line.append(name, style="head")
+        line.append(f"  {'; '.join(reasons)}")
         out.print(line)
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from ..errors import StartupError
 from ..trace import Rule
+from . import sequence_parallel
 from .levels import MIB
 
 if TYPE_CHECKING:
@@ -68,6 +69,9 @@ def set_ranges(engine: Engine) -> None:
     limit = _allreduce_limit(engine) if engine.passes.get("fuse_allreduce_rms") else None
     if limit is not None and limit < most:
         ends.append(limit)
+    begins = sequence_parallel.range_end(engine)
+    if begins is not None:
+        ends.append(begins)
     given = engine.deployment.compilation_config.pass_config
     for name in ("fuse_rope_kvcache", "fuse_qk_norm_rope_kvcache"):
         tokens = given.rope_kvcache_fusion_max_token_num or 256

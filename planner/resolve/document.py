@@ -187,6 +187,8 @@ class ResolutionDocument(_Part):
     schedule: list[StepPart] | None
     num_ubatches: int
     data_parallel_ranks: int
+    pads_to: int
+    shared_candidates: bool
     unreachable: list[UnreachablePart]
     config: dict[str, Any]
     decisions: list[DecisionPart]
@@ -236,6 +238,8 @@ def as_document(resolution: Resolution) -> dict[str, Any]:
         else [{"last_batch_size": last, "num_speculative_tokens": tokens} for last, tokens in r.schedule],
         "num_ubatches": r.num_ubatches,
         "data_parallel_ranks": r.data_parallel_ranks,
+        "pads_to": r.pads_to,
+        "shared_candidates": r.shared_candidates,
         "unreachable": [{"mode": mode.value, **graph._asdict()} for mode, graph in r.unreachable],
         "config": r.config,
         "decisions": [asdict(decision) for decision in r.decisions],
@@ -288,6 +292,8 @@ def from_document(document: Any) -> Resolution:
         else Drafter(d.drafter.speculator, {k: _read_captures(v) for k, v in d.drafter.managers.items()}),
         num_ubatches=d.num_ubatches,
         data_parallel_ranks=d.data_parallel_ranks,
+        pads_to=d.pads_to,
+        shared_candidates=d.shared_candidates,
         config=d.config,
         decisions=tuple(Decision(**part.model_dump()) for part in d.decisions),
         findings=tuple(Finding(**part.model_dump()) for part in d.findings),

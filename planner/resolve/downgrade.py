@@ -95,6 +95,7 @@ class DowngradeInput:
     """What the downgrade depends on besides the mode.
 
     `attention_split`: every attention op is a splitting op. `compiled`: the compilation mode is VLLM_COMPILE.
+    `rounds_sizes`: capture sizes become multiples of `multiple_of`, or of the query length.
     `num_blocks`: KV cache blocks where known. `is_profiling`: the call during memory profiling.
     """
 
@@ -105,6 +106,8 @@ class DowngradeInput:
     compiled: bool
     inductor_partition: bool
     runner: Runner
+    rounds_sizes: bool = True
+    multiple_of: int | None = None
     piecewise_available: bool = True
     has_mamba: bool = False
     num_blocks: int | None = None
@@ -143,8 +146,8 @@ def round_sizes(mode: CUDAGraphMode, sizes: Sequence[int], given: DowngradeInput
     Raises:
         StartupError: CG402.
     """
-    multiple = given.query_len
-    if given.runner is Runner.V2 or mode.decode_mode is not CUDAGraphMode.FULL or multiple <= 1 or not sizes:
+    multiple = given.multiple_of or given.query_len
+    if not given.rounds_sizes or mode.decode_mode is not CUDAGraphMode.FULL or given.query_len <= 1 or not sizes:
         return list(sizes)
     largest = sizes[-1]
     rounded = sorted({up for up in (round_up(size, multiple) for size in sizes) if up <= largest})

@@ -13,7 +13,7 @@ from ..trace import Rule
 from ..vocabulary import AttentionCGSupport, CUDAGraphMode
 from . import runner_v1, runner_v2
 from .graphs import Captures
-from .runner import DFLASH_CANDIDATE_HEADS, XPRESS
+from .runner_support import DFLASH_CANDIDATE_HEADS, XPRESS
 from .runner_v2 import CaptureSpec
 from .speculation import Speculation
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..deployment import Deployment
-from ..releases import facts
+from ..releases import facts, holds
 from ..trace import Rule, Trace
 from ..vocabulary import CompilationMode, CUDAGraphMode
 from .dynamic_sd import Steps
@@ -54,6 +54,7 @@ class Engine:
         "release",
         "requested_mode",
         "runner_type",
+        "sp_min_token_num",
         "speculation",
         "splitting_ops",
         "trace",
@@ -98,14 +99,19 @@ class Engine:
         self.passes: Passes = {}
         self.batch_invariant: bool = _flag(d.env.get("VLLM_BATCH_INVARIANT"))
         self.breakable_env: str | None = d.env.get("VLLM_USE_BREAKABLE_CUDAGRAPH")
-        self.breakable: bool = self.breakable_env == "1"
+        self.breakable: bool = self.breakable_env == "1" and self.facts["breakable"]["exists"]
         self.all2all_backend: str = d.all2all_backend or "allgather_reducescatter"
         if self.all2all_backend in ("naive", "pplx"):
             self.all2all_backend = "allgather_reducescatter"
         self.data_parallel_size: int = d.data_parallel_size
         self.speculation: Speculation | None = None
         self.max_loras: int | None = d.max_loras if d.enable_lora else None
+        self.sp_min_token_num: int | None = cc.pass_config.sp_min_token_num
         self.v2_forced: bool | None = None
+
+    def has(self, rule: Rule) -> bool:
+        """Whether the release has `rule`."""
+        return holds(self.release, rule.since, rule.until)
 
     def set(self, rule: Rule, field: str, after: Any, why: str | None = None) -> None:
         """Change `field` and note which rule did it; nothing is noted when it already has that value."""
@@ -131,7 +137,7 @@ class Engine:
     def num_speculative_tokens(self) -> int:
         if self.speculation is not None:
             return self.speculation.num_speculative_tokens
-        return self.deployment.model.canvas_length or 0
+        return (self.deployment.model.canvas_length or 0) if self.facts["speculative"]["counts_canvas"] else 0
 
     @property
     def schedule(self) -> Steps | None:

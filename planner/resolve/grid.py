@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from ..errors import StartupError
 from ..trace import Rule, Trace
 from .dynamic_sd import Steps
+from .sequence_parallel import SIZES as SEQUENCE_PARALLEL_SIZES
 
 CAP = Rule(
     "CG108",
@@ -125,6 +126,7 @@ NO_SIZE_LEFT = Rule(
 class GridInput:
     """What the grid depends on. Token counts, except `max_num_seqs`.
 
+    `multiple_of`: sequence parallelism keeps only sizes that divide by it.
     `tiers`: (decode query length, largest batch in requests) pairs of speculative decoding; one pair without a
     dynamic schedule.
     """
@@ -139,6 +141,8 @@ class GridInput:
     tiers: Sequence[tuple[int, int]] = ()
     append_off_grid: bool = True
     append_uniform_decode: bool = True
+    append_batched_tokens: bool = True
+    multiple_of: int = 1
 
 
 def capture_sizes(grid: GridInput, trace: Trace) -> list[int]:
@@ -162,6 +166,10 @@ def capture_sizes(grid: GridInput, trace: Trace) -> list[int]:
         sizes = _named(grid, trace)
     else:
         sizes = _default(grid, cap, extra, trace)
+    kept = [size for size in sizes if size % grid.multiple_of == 0]
+    if len(kept) < len(sizes):
+        trace.decide(SEQUENCE_PARALLEL_SIZES, "cudagraph_capture_sizes", sizes, kept)
+        sizes = kept
     _check_maximum(grid, sizes[-1] if sizes else 0, trace)
     return sizes
 
@@ -238,7 +246,7 @@ def _default(grid: GridInput, cap: int, extra: Iterable[int], trace: Trace) -> l
     trace.decide(rule, "cudagraph_capture_sizes", None, f"{len(sizes)} sizes up to {sizes[-1]}")
     present = set(sizes)
     limit = grid.max_num_batched_tokens
-    if limit <= cap and limit not in present:
+    if grid.append_batched_tokens and limit <= cap and limit not in present:
         trace.decide(BATCHED_TOKENS_APPEND, "cudagraph_capture_sizes", None, f"+ {limit}")
         present.add(limit)
     added = sorted({size for size in extra if size <= limit and size not in present})

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from ..errors import StartupError
 from ..trace import Rule
 from ..vocabulary import CompilationMode, CUDAGraphMode
+from . import mamba
 
 if TYPE_CHECKING:
     from .engine import Engine
@@ -65,27 +66,16 @@ EXTRA_SPLITTING_OP = Rule(
 )
 
 
-MAMBA_PREFIX_CACHING = Rule(
-    "CG134",
-    title="Prefix caching of a model with Mamba layers needs chunked prefill.",
-    why="A cached state exists only where a chunk ended.",
-    example="Jamba with --no-enable-chunked-prefill does not start, since prefix caching is on by default.",
-    instead="Keep chunked prefill, or add --no-enable-prefix-caching.",
-    source="vllm/model_executor/models/config.py:750-787",
-)
-
-
 def apply_architecture(engine: Engine) -> None:
     """Step 3.1: the hooks that touch graphs, or refuse to start."""
     hooks = engine.facts["hooks"]
     model = engine.deployment.model
     architecture = model.architecture
-    if model.is_hybrid or architecture in hooks["mamba"]:
-        _check_mamba_prefix_caching(engine)
+    mamba.check_prefix_caching(engine)
     unsized = engine.cudagraph_capture_sizes is None and engine.max_cudagraph_capture_size is None
     if architecture in hooks["max_capture_size"] and unsized:
         engine.set(LARGER_MAXIMUM, "max_cudagraph_capture_size", hooks["max_capture_size"][architecture])
-    if architecture in hooks["uncompiled_full"]:
+    if architecture in hooks["uncompiled_full"] and engine.has(UNCOMPILED_FULL):
         if engine.mode is None:
             engine.set(UNCOMPILED_FULL, "mode", CompilationMode.NONE)
         if engine.cudagraph_mode is None:
@@ -93,18 +83,6 @@ def apply_architecture(engine: Engine) -> None:
     generic = engine.facts["batch_limits"]["other_context"][1]
     if architecture in hooks["block_diffusion"] and engine.max_num_seqs >= generic:
         engine.set(BLOCK_DIFFUSION, "max_num_seqs", hooks["block_diffusion_seqs"])
-
-
-def _check_mamba_prefix_caching(engine: Engine) -> None:
-    asked = engine.deployment.enable_prefix_caching
-    caching = engine.deployment.model.prefix_caching_default if asked is None else asked
-    if caching and not engine.enable_chunked_prefill:
-        raise StartupError(
-            "prefix caching of a model with Mamba layers needs chunked prefill",
-            code=MAMBA_PREFIX_CACHING.code,
-            where="--enable-chunked-prefill",
-            fix=MAMBA_PREFIX_CACHING.instead,
-        )
 
 
 def apply_breakable(engine: Engine) -> None:
@@ -178,4 +156,4 @@ def _batch_invariant_layer(engine: Engine) -> bool:
     if model.intermediate_size is not None:
         inner = model.intermediate_size
         shapes += [[2 * inner // tp, hidden], [hidden, inner // tp]]
-    return any(shape in tables[family] for shape in shapes)
+    return any(shape in row["shapes"] for row in tables[family] for shape in shapes)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from ..errors import StartupError
 from ..trace import Rule
 from ..vocabulary import CompilationMode, CUDAGraphMode
+from . import sequence_parallel
 
 if TYPE_CHECKING:
     from .engine import Engine
@@ -65,13 +66,34 @@ COMPILE_BACKEND = Rule(
     source="vllm/config/compilation.py:1036-1046",
 )
 
+ROCM_FUSIONS = Rule(
+    "CG232",
+    title="Fusions that only AITER has are switched off elsewhere.",
+    why="Their fused kernels exist on ROCm alone.",
+    example="-cc.pass_config.fuse_rope_kvcache=true on CUDA: off, with a warning.",
+    instead="Leave them unset.",
+    source="vllm/config/compilation.py, PassConfig.__post_init__",
+)
+
 MIB = 1 << 20
+ROCM_ONLY = ("fuse_act_padding", "fuse_mla_dual_rms_norm", "fuse_rope_kvcache", "fuse_qk_norm_rope_kvcache")
 
 
 def check_compilation(engine: Engine) -> None:
     """CompilationConfig's own checks; they come before anything else (compilation.py:1004-1046)."""
+    sequence_parallel.check_fields(engine)
     given = engine.deployment.compilation_config.pass_config
-    rotary = (given.enable_qk_norm_rope_fusion, given.fuse_rope_kvcache, given.fuse_qk_norm_rope_kvcache)
+    for name in ("fuse_attn_quant", *sequence_parallel.FIELDS[:2], *ROCM_ONLY):
+        asked = getattr(given, name)
+        if asked is not None:
+            engine.passes[name] = asked
+    _drop_rocm_fusions(engine)
+    passes = engine.passes
+    rotary = (
+        given.enable_qk_norm_rope_fusion,
+        passes.get("fuse_rope_kvcache"),
+        passes.get("fuse_qk_norm_rope_kvcache"),
+    )
     if any(rotary) and "+rotary_embedding" not in engine.custom_ops:
         engine.custom_ops.append("+rotary_embedding")
     ops = engine.custom_ops
@@ -91,6 +113,15 @@ def check_compilation(engine: Engine) -> None:
         _refuse(COMPILE_BACKEND, what, "compilation_config.backend")
 
 
+def _drop_rocm_fusions(engine: Engine) -> None:
+    if engine.deployment.gpu.platform == "rocm":
+        return
+    for name in ROCM_ONLY:
+        if engine.passes.get(name):
+            engine.passes[name] = False
+            engine.trace.decide(ROCM_FUSIONS, f"pass_config.{name}", True, False)
+
+
 def apply_mode(engine: Engine) -> None:
     """Step 3.6, and the base mode of custom_ops that follows from it."""
     _enable_quant_fp8(engine)
@@ -107,7 +138,7 @@ def apply_level(engine: Engine) -> None:
     level = engine.optimization_level
     given = engine.deployment.compilation_config.pass_config
     for name, condition in FUSION_CONDITIONS.items():
-        asked = getattr(given, name)
+        asked = engine.passes.get(name, getattr(given, name))
         if asked is not None:
             engine.passes[name] = asked
             continue
@@ -115,6 +146,9 @@ def apply_level(engine: Engine) -> None:
         engine.passes[name] = value
         if value:
             engine.trace.decide(FUSIONS, f"pass_config.{name}", None, True)
+    if engine.facts["levels"]["sequence_parallel_passes"]:
+        for name in sequence_parallel.FIELDS[:2]:
+            engine.passes.setdefault(name, False)
     if engine.cudagraph_mode is None:
         mode = CUDAGraphMode(engine.facts["levels"]["cudagraph_mode"][level])
         engine.set(LEVEL_CUDAGRAPHS, "cudagraph_mode", mode)
@@ -139,6 +173,8 @@ def _on(engine: Engine, op: str) -> bool:
 
 def _norm_quant(engine: Engine) -> bool:
     inductor = engine.backend == "inductor" and engine.mode is not CompilationMode.NONE
+    if not engine.facts["levels"]["norm_priority"]:
+        return _on(engine, "rms_norm") or _on(engine, "quant_fp8")
     oink = engine.deployment.env.get("VLLM_USE_OINK_OPS", "").lower() in ("true", "1")
     return _on(engine, "rms_norm") or _on(engine, "quant_fp8") or oink or not inductor
 
@@ -149,9 +185,11 @@ def _act_quant(engine: Engine) -> bool:
 
 
 def _allreduce_rms(engine: Engine) -> bool:
-    d = engine.deployment
+    d, facts = engine.deployment, engine.facts["allreduce_fusion"]
     return (
-        not engine.batch_invariant
+        not (facts["not_batch_invariant"] and engine.batch_invariant)
+        and not (facts["one_pipeline_stage"] and d.pipeline_parallel_size > 1)
+        and not (facts["one_data_parallel_rank"] and d.data_parallel_size > 1)
         and d.tensor_parallel_size > 1
         and d.gpu.platform == "cuda"
         and d.software.flashinfer

@@ -30,6 +30,7 @@ COMPILE_DISABLED = Rule(
     example="With the default mode FULL_DECODE_ONLY is left.",
     instead="Unset TORCH_COMPILE_DISABLE.",
     source="vllm/config/vllm.py:1786-1791",
+    since="0.20.2",
 )
 NO_PIECEWISE = Rule(
     "CG206",
@@ -39,6 +40,17 @@ NO_PIECEWISE = Rule(
     example="-cc.mode=none with the default mode: FULL_DECODE_ONLY.",
     instead="Leave -cc.mode unset, or set VLLM_USE_BREAKABLE_CUDAGRAPH=1.",
     source="vllm/config/vllm.py:1129-1149",
+    since="0.30.0",
+)
+NO_PIECEWISE_NO_FULL = Rule(
+    "CG233",
+    title="Without VLLM_COMPILE a mode with PIECEWISE became NONE: the FULL decode graphs went with it.",
+    why="The two parts of the mode were not taken apart yet.",
+    example="-cc.mode=none with the default mode on 0.29.0: NONE.",
+    instead="Ask for FULL_DECODE_ONLY, or use 0.30.0 and later.",
+    source="vllm/config/vllm.py, VllmConfig.__post_init__",
+    until="0.29.0",
+    release="0.29.0",
 )
 POOLING = Rule(
     "CG207",
@@ -106,6 +118,15 @@ HISPARSE = Rule(
     source="vllm/config/vllm.py:1883-1928",
     since="0.30.0",
 )
+HISPARSE_NO_FULL = Rule(
+    "CG234",
+    title="HiSparse refuses plain FULL.",
+    why="Its host-side page decisions are made between the replays of decode graphs only.",
+    example="hisparse_config with cudagraph_mode FULL does not start from 0.32.0 on.",
+    instead="Use FULL_AND_PIECEWISE.",
+    source="vllm/config/vllm.py:1898-1903",
+    since="0.32.0",
+)
 ROCM_PCP = Rule(
     "CG228",
     title="ROCm with prefill context parallelism allows PIECEWISE graphs only.",
@@ -129,7 +150,7 @@ def apply_eager(engine: Engine) -> None:
     if engine.deployment.enforce_eager:
         engine.set(ENFORCE_EAGER, "mode", CompilationMode.NONE)
         engine.set(ENFORCE_EAGER, "cudagraph_mode", CUDAGraphMode.NONE)
-    if engine.deployment.env.get("TORCH_COMPILE_DISABLE") == "1":
+    if engine.has(COMPILE_DISABLED) and engine.deployment.env.get("TORCH_COMPILE_DISABLE") == "1":
         engine.set(COMPILE_DISABLED, "mode", CompilationMode.NONE)
 
 
@@ -137,6 +158,9 @@ def normalise_piecewise(engine: Engine) -> None:
     """Steps 3.12 and 3.20."""
     mode = engine.graph_mode
     if not mode.has_piecewise or engine.mode is CompilationMode.VLLM_COMPILE or engine.breakable:
+        return
+    if engine.has(NO_PIECEWISE_NO_FULL):
+        engine.set(NO_PIECEWISE_NO_FULL, "cudagraph_mode", CUDAGraphMode.NONE)
         return
     engine.set(NO_PIECEWISE, "cudagraph_mode", mode.without_piecewise)
     if engine.cudagraph_mode is CUDAGraphMode.NONE:
@@ -215,6 +239,8 @@ def apply_stock_compile(engine: Engine, runner: Runner) -> None:
     if engine.mode is not CompilationMode.STOCK_TORCH_COMPILE or engine.graph_mode is CUDAGraphMode.NONE:
         return
     if runner is Runner.V2:
+        if not engine.has(STOCK_COMPILE):
+            return
         engine.set(STOCK_COMPILE, "cudagraph_mode", CUDAGraphMode.NONE)
         engine.reset_sizes(STOCK_COMPILE)
     else:
@@ -244,7 +270,7 @@ def check_piecewise(engine: Engine) -> None:
 def check_hisparse(engine: Engine) -> None:
     """Step 3.11."""
     d = engine.deployment
-    if d.attention_config.hisparse_config is None:
+    if d.attention_config.hisparse_config is None or not engine.has(HISPARSE):
         return
     problem = None
     if d.gpu.platform != "cuda":
@@ -253,7 +279,7 @@ def check_hisparse(engine: Engine) -> None:
         problem = "does not work with pipeline parallelism"
     elif d.decode_context_parallel_size > 1:
         problem = "does not work with decode context parallelism"
-    elif engine.cudagraph_mode is CUDAGraphMode.FULL:
+    elif engine.has(HISPARSE_NO_FULL) and engine.cudagraph_mode is CUDAGraphMode.FULL:
         problem = "does not work with cudagraph_mode FULL"
     elif d.model.index_topk is None:
         problem = "needs a DSA model (index_topk)"

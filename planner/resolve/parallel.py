@@ -47,6 +47,7 @@ UBATCH_THRESHOLD = Rule(
     example="--enable-dbo --dbo-decode-token-threshold 1 does not start.",
     instead="Set both thresholds to 2 or more.",
     source="vllm/config/parallel.py:1262-1275",
+    since="0.30.0",
 )
 WORLD_SIZE = Rule(
     "CG605",
@@ -97,19 +98,19 @@ MOONEP_NEEDS = Rule(
     source="vllm/config/vllm.py:2107-2124",
 )
 
-UBATCH_BACKENDS = ("deepep_low_latency", "deepep_high_throughput", "nixl_ep")
-BATCHED_MOE_BACKENDS = ("deepep_low_latency", "nixl_ep")
-SEQUENCE_PARALLEL_MOE = (
-    "allgather_reducescatter",
-    "deepep_high_throughput",
-    "deepep_low_latency",
-    "deepep_v2",
-    "flashinfer_nvlink_one_sided",
-    "passthrough",
-    "mori_high_throughput",
-    "mori_low_latency",
-    "nixl_ep",
+PCP_ONE_REPLICA = Rule(
+    "CG614",
+    title="Prefill context parallelism excluded data parallelism.",
+    why="The rank groups of the two overlapped.",
+    example="--prefill-context-parallel-size 2 --data-parallel-size 2 on 0.29.0 does not start.",
+    instead="Use one of the two, or 0.30.0 and later.",
+    source="vllm/config/parallel.py, _validate_parallel_config",
+    since="0.26.0",
+    until="0.29.0",
+    release="0.29.0",
 )
+
+BATCHED_MOE_BACKENDS = ("deepep_low_latency", "nixl_ep")
 
 
 def check_world(engine: Engine) -> None:
@@ -136,6 +137,13 @@ def check_world(engine: Engine) -> None:
             "--decode-context-parallel-size",
             f"use a divisor of {tp}",
         )
+    if engine.has(PCP_ONE_REPLICA) and pcp > 1 and d.data_parallel_size > 1:
+        _refuse(
+            PCP_ONE_REPLICA,
+            "prefill context parallelism does not work with data parallelism",
+            "--prefill-context-parallel-size",
+            PCP_ONE_REPLICA.instead,
+        )
     if pcp > 1 and dcp not in (1, pcp, tp * pcp):
         _refuse(
             DCP,
@@ -144,7 +152,7 @@ def check_world(engine: Engine) -> None:
             f"use one of {sorted({1, pcp, tp * pcp})}",
         )
     thresholds = (d.dbo_decode_token_threshold, d.dbo_prefill_token_threshold)
-    if engine.use_ubatching and min(thresholds) < engine.num_ubatches:
+    if engine.has(UBATCH_THRESHOLD) and engine.use_ubatching and min(thresholds) < engine.num_ubatches:
         _refuse(
             UBATCH_THRESHOLD,
             f"a token threshold of {min(thresholds)} is below the {engine.num_ubatches} microbatches",
@@ -191,7 +199,7 @@ def uses_all2all(engine: Engine) -> bool:
     """ParallelConfig.use_all2all (vllm/config/parallel.py:772-795)."""
     d = engine.deployment
     sequence_parallel_moe = (
-        engine.all2all_backend in SEQUENCE_PARALLEL_MOE
+        engine.all2all_backend in engine.facts["parallel"]["sequence_parallel_moe"]
         and d.enable_expert_parallel
         and d.tensor_parallel_size > 1
         and d.data_parallel_size > 1
@@ -207,7 +215,8 @@ def uses_batched_dp_moe(engine: Engine) -> bool:
     """ParallelConfig.use_batched_dp_moe (vllm/config/parallel.py:797-806)."""
     d = engine.deployment
     return (
-        engine.all2all_backend in BATCHED_MOE_BACKENDS
+        engine.facts["parallel"]["batched_dp_moe"]
+        and engine.all2all_backend in BATCHED_MOE_BACKENDS
         and d.enable_expert_parallel
         and d.data_parallel_size > 1
     )
@@ -215,7 +224,7 @@ def uses_batched_dp_moe(engine: Engine) -> bool:
 
 def apply_moonep(engine: Engine) -> None:
     """Step 3.24."""
-    if engine.all2all_backend != "moonep":
+    if engine.all2all_backend != "moonep" or not engine.has(MOONEP):
         return
     d = engine.deployment
     quantization = d.quantization or d.model.quantization
@@ -245,12 +254,16 @@ def apply_deepep(engine: Engine) -> None:
 
 def check_ubatching(engine: Engine) -> None:
     """Step 3.27."""
-    if engine.use_ubatching and engine.all2all_backend not in UBATCH_BACKENDS:
+    facts = engine.facts["parallel"]
+    known = list(facts["ubatch_backends"])
+    if engine.deployment.gpu.platform == "rocm":
+        known += facts["rocm_ubatch_backends"]
+    if engine.use_ubatching and engine.all2all_backend not in known:
         _refuse(
             UBATCH_BACKEND,
             f"microbatching does not work with all2all backend {engine.all2all_backend}",
             "--all2all-backend",
-            f"use one of {', '.join(UBATCH_BACKENDS)}",
+            f"use one of {', '.join(known)}",
             "VllmConfig",
         )
 

@@ -11,7 +11,20 @@ from ..errors import StartupError
 from ..releases import canonical
 from ..trace import Rule, Trace
 from ..vocabulary import CUDAGraphMode
-from . import compile_ranges, defaults, grid, hooks, levels, mode, parallel, runner, spec_decode, splitting, summary
+from . import (
+    compile_ranges,
+    defaults,
+    grid,
+    hooks,
+    levels,
+    mode,
+    parallel,
+    runner,
+    sequence_parallel,
+    spec_decode,
+    splitting,
+    summary,
+)
 from .engine import Engine
 from .overrides import NONE, Overrides
 from .resolution import Resolution
@@ -85,6 +98,7 @@ def _post_init(engine: Engine) -> None:
     spec_decode.limit_model_len(engine, runner.choose(engine))
     runner.settle_async_scheduling(engine, runner.choose(engine))
     mode.apply_eager(engine)
+    sequence_parallel.drop_for_batch_invariance(engine)
     hooks.apply_breakable(engine)
     levels.apply_mode(engine)
     levels.apply_level(engine)
@@ -93,6 +107,7 @@ def _post_init(engine: Engine) -> None:
     spec_decode.apply_dynamic_rules(engine, runner.choose(engine))
     mode.check_hisparse(engine)
     mode.normalise_piecewise(engine)
+    sequence_parallel.settle(engine)
     spec_decode.set_scheduled_tokens(engine)
     if mode.has_static_graphs(engine):
         mode.apply_model_kind(engine)
@@ -102,7 +117,8 @@ def _post_init(engine: Engine) -> None:
     else:
         engine.set(mode.NO_GRAPHS_PLATFORM, "cudagraph_mode", CUDAGraphMode.NONE)
     mode.apply_platform(engine)
-    mode.normalise_piecewise(engine)
+    if engine.has(mode.NO_PIECEWISE):
+        mode.normalise_piecewise(engine)
     chosen = runner.choose(engine)
     mode.apply_stock_compile(engine, chosen)
     runner.check(engine, chosen)
@@ -110,6 +126,7 @@ def _post_init(engine: Engine) -> None:
     compile_ranges.set_ranges(engine)
     parallel.apply_moonep(engine)
     splitting.apply(engine)
+    sequence_parallel.add_rms_norm(engine)
     mode.check_piecewise(engine)
     parallel.check_ubatching(engine)
     levels.enable_quant_fp8_again(engine)
@@ -137,6 +154,8 @@ def _set_capture_sizes(engine: Engine) -> None:
             ),
             append_off_grid=facts["append_off_grid"],
             append_uniform_decode=facts["append_uniform_decode"],
+            multiple_of=d.tensor_parallel_size if sequence_parallel.is_on(engine) else 1,
+            append_batched_tokens=facts["append_batched_tokens"],
         )
         sizes = grid.capture_sizes(given, engine.trace)
         engine.cudagraph_capture_sizes = sizes

@@ -53,6 +53,8 @@ class Resolution:
         drafter: the drafter's own graphs, or None.
         num_ubatches: microbatches of a split batch; 1: none.
         data_parallel_ranks: ranks that agree on padding (MoE); 1: none.
+        pads_to: runner V1 pads batches to multiples of this first (sequence parallelism); 1: none.
+        shared_candidates: runner V2 looks at one smallest size over all modes, as it did up to 0.28.
         config: vLLM's resolved settings, by vLLM's names.
         decisions, findings, assumptions, not_modelled: the trace.
     """
@@ -76,6 +78,8 @@ class Resolution:
     drafter: Drafter | None = None
     num_ubatches: int = 1
     data_parallel_ranks: int = 1
+    pads_to: int = 1
+    shared_candidates: bool = False
     config: dict[str, Any] = field(default_factory=dict)
     decisions: tuple[Decision, ...] = ()
     findings: tuple[Finding, ...] = ()
@@ -195,7 +199,7 @@ class Resolution:
     def _dispatcher(self) -> V1Dispatcher | V2Dispatcher:
         lora = self.lora
         if self.runner is Runner.V2:
-            return V2Dispatcher(self.captures, lora.cases if lora is not None else (0,))
+            return V2Dispatcher(self.captures, lora.cases if lora is not None else (0,), self.shared_candidates)
         return V1Dispatcher(
             self.cudagraph_mode,
             self.capture_sizes,
@@ -204,4 +208,5 @@ class Resolution:
             lora.max_loras if lora is not None else None,
             lora is not None and lora.specialize_active_lora,
             self.captures,
+            self.pads_to,
         )

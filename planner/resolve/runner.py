@@ -5,11 +5,14 @@ Source: vllm/config/vllm.py:730-767, 3053-3151, 3222-3337 @ 0.33.0.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NoReturn
 
 from ..errors import InputError, StartupError
 from ..trace import Rule
-from ..vocabulary import CUDAGraphMode, Runner
+from ..vocabulary import Runner
+from .mode import HISPARSE
+from .runner_support import drafts_on_v2_only, v1_lacks, v2_lacks
 
 if TYPE_CHECKING:
     from .engine import Engine
@@ -41,10 +44,6 @@ ASYNC_SCHEDULING = Rule(
     source="vllm/config/vllm.py:1650-1730",
 )
 
-ASYNC_V1_METHODS = ("eagle", "eagle3", "extract_hidden_states", "mtp", "dflash", "dspark", "ngram_gpu", "draft_model")
-XPRESS = ("Qwen3XPressModel", "DFlashQwen3XPressModel")
-DFLASH_CANDIDATE_HEADS = ("DFlash2DraftModel", "DFlash2BeamDraftModel", "LiLiCorrDraftModel")
-
 
 def forced_by_environment(engine: Engine) -> bool | None:
     """VLLM_USE_V2_MODEL_RUNNER: True, False, or None when it is not set.
@@ -68,139 +67,117 @@ def forced_by_environment(engine: Engine) -> bool | None:
 
 def choose(engine: Engine) -> Runner:
     """VllmConfig.use_v2_model_runner; evaluated anew whenever vLLM asks, since the mode counts."""
-    d = engine.deployment
-    if d.attention_config.hisparse_config is not None:
+    return _choice(engine)[0]
+
+
+def why(engine: Engine) -> str:
+    """The reason of the choice, for people."""
+    return _choice(engine)[1]
+
+
+def _choice(engine: Engine) -> tuple[Runner, str]:
+    d, facts = engine.deployment, engine.facts["runner"]
+    if d.attention_config.hisparse_config is not None and engine.has(HISPARSE):
         if engine.v2_forced is False:
             _refuse(Runner.V1, "HiSparse")
-        return Runner.V2
+        return Runner.V2, "HiSparse runs on runner V2 only."
     if engine.v2_forced is not None:
-        return Runner.V2 if engine.v2_forced else Runner.V1
+        forced = Runner.V2 if engine.v2_forced else Runner.V1
+        return forced, f"VLLM_USE_V2_MODEL_RUNNER={int(engine.v2_forced)}."
+    if facts["v2_default"] == "never":
+        return Runner.V1, "Runner V2 is on trial in this release."
+    if facts["v2_default"] == "listed":
+        if _forces_v2(engine):
+            return Runner.V2, "Only runner V2 has what was asked for."
+        if not _is_listed(engine):
+            return Runner.V1, "This release serves such models with runner V1."
+    if d.gpu.platform == "rocm" and _stays_on_v1(engine):
+        return Runner.V1, "This architecture stays on runner V1 on ROCm."
     if not d.software.triton:
-        return Runner.V1
-    return Runner.V1 if v2_lacks(engine) else Runner.V2
-
-
-def why(engine: Engine, runner: Runner) -> str:
-    """The reason of the choice, for people."""
-    if engine.deployment.attention_config.hisparse_config is not None:
-        return "HiSparse runs on runner V2 only."
-    if engine.v2_forced is not None:
-        return f"VLLM_USE_V2_MODEL_RUNNER={int(engine.v2_forced)}."
-    if not engine.deployment.software.triton:
-        return "Runner V2 needs Triton."
+        return Runner.V1, "Runner V2 needs Triton."
     lacks = v2_lacks(engine)
-    return f"Runner V2 does not support {', '.join(lacks)}." if lacks else "The default runner."
+    if lacks:
+        return Runner.V1, f"Runner V2 does not support {', '.join(lacks)}."
+    return Runner.V2, "The default runner."
+
+
+def _forces_v2(engine: Engine) -> bool:
+    d, facts, speculation = engine.deployment, engine.facts["runner"], engine.speculation
+    return (
+        (facts["forces_prefill_context_parallel"] and d.prefill_context_parallel_size > 1)
+        or (speculation is not None and speculation.method == "dspark")
+        or (facts["forces_diffusion"] and d.model.is_diffusion)
+        or drafts_on_v2_only(engine) is not None
+    )
+
+
+def _is_listed(engine: Engine) -> bool:
+    """Whether a release that lists its V2 models lists this one."""
+    model, facts = engine.deployment.model, engine.facts["runner"]
+    if engine.runner_type != "generate":
+        return False
+    listed = any(name in facts["v2_architectures"] for name in model.architectures)
+    if not facts["v2_dense"]:
+        quantized = (engine.deployment.quantization or model.quantization) is not None
+        return listed and not (facts["v2_plain_only"] and (model.is_moe or quantized))
+    if model.is_attention_free or (model.is_hybrid and not (listed and facts["v2_listed_hybrids"])):
+        return False
+    return listed or not model.is_moe
+
+
+def _stays_on_v1(engine: Engine) -> bool:
+    names = engine.facts["runner"]["rocm_v1_architectures"]
+    return any(name in names for name in engine.deployment.model.architectures) and not v1_lacks(engine)
 
 
 def check(engine: Engine, runner: Runner) -> None:
     """Step 3.21, second half."""
-    lacks = v2_lacks(engine) if runner is Runner.V2 else v1_lacks(engine)
+    facts = engine.facts["runner"]
+    if runner is Runner.V2:
+        lacks = v2_lacks(engine) if facts["checks_v2"] else []
+    else:
+        lacks = v1_lacks(engine)
     if lacks:
         _refuse(runner, ", ".join(lacks))
 
 
 def settle_async_scheduling(engine: Engine, runner: Runner) -> None:
     """Whether the scheduler runs ahead of the GPU."""
-    d, speculation = engine.deployment, engine.speculation
-    obstacle = None
-    if runner is Runner.V1:
-        if speculation is not None and speculation.method not in ASYNC_V1_METHODS:
-            obstacle = f"{speculation.method} drafts on runner V1"
-        elif speculation is not None and speculation.options.disable_padded_drafter_batch:
-            obstacle = "disable_padded_drafter_batch on runner V1"
-        elif d.pipeline_parallel_size > 1:
-            obstacle = "pipeline parallelism on runner V1"
-    if d.async_scheduling:
-        if obstacle is not None:
+    d, facts = engine.deployment, engine.facts["async_scheduling"]
+    if d.async_scheduling is False:
+        engine.async_scheduling = False
+    elif d.async_scheduling:
+        obstacle = _async_obstacle(engine, runner, (*facts["methods"], *facts["named_methods"]))
+        if (obstacle is not None and not obstacle.startswith("pipeline")) or (obstacle and facts["v1_only"]):
             raise StartupError(
                 f"async scheduling does not work with {obstacle}",
                 code=ASYNC_SCHEDULING.code,
                 where="--async-scheduling",
                 fix=ASYNC_SCHEDULING.instead,
             )
-    elif d.async_scheduling is None and engine.runner_type == "pooling":
+    elif engine.runner_type == "pooling" and facts["not_pooling"]:
         engine.async_scheduling = False
-    elif d.async_scheduling is None and obstacle is not None:
-        engine.set(ASYNC_SCHEDULING, "async_scheduling", False, f"Off: {obstacle}.")
-    elif d.async_scheduling is False:
-        engine.async_scheduling = False
+    else:
+        obstacle = _async_obstacle(engine, runner, facts["methods"])
+        if obstacle is not None:
+            engine.set(ASYNC_SCHEDULING, "async_scheduling", False, f"Off: {obstacle}.")
 
 
-def v2_lacks(engine: Engine) -> list[str]:
-    """Features asked for that runner V2 does not have."""
-    d, speculation = engine.deployment, engine.speculation
-    lacks = []
-    if d.distributed_executor_backend == "external_launcher" and d.pipeline_parallel_size > 1:
-        lacks.append("pipeline parallelism with external_launcher")
-    if speculation is not None:
-        options = speculation.options
-        parallel = options.parallel_drafting or speculation.method in ("dflash", "dspark")
-        if speculation.method in ("suffix", "custom_class"):
-            lacks.append(f"speculative method {speculation.method}")
-        if parallel and speculation.method not in ("dflash", "dspark"):
-            lacks.append("parallel drafting")
-        if options.use_heterogeneous_vocab:
-            lacks.append("draft models with another vocabulary")
-    if engine.use_ubatching:
-        lacks += _v2_lacks_with_dbo(engine)
-    return lacks
+def _async_obstacle(engine: Engine, runner: Runner, methods: Sequence[str]) -> str | None:
+    facts, speculation = engine.facts["async_scheduling"], engine.speculation
+    if facts["v1_only"] and runner is Runner.V2:
+        return None
+    if speculation is not None and speculation.method not in methods:
+        return f"{speculation.method} drafts"
+    if speculation is not None and speculation.options.disable_padded_drafter_batch:
+        return "disable_padded_drafter_batch"
+    stages = engine.deployment.pipeline_parallel_size
+    if facts["pipeline_on_v1"] and stages > 1 and runner is Runner.V1:
+        return "pipeline parallelism on runner V1"
+    return None
 
 
-def v1_lacks(engine: Engine) -> list[str]:
-    """Features asked for that runner V1 does not have."""
-    d, speculation = engine.deployment, engine.speculation
-    lacks = []
-    if d.prefill_context_parallel_size > 1:
-        lacks.append("prefill context parallelism")
-    if d.pipeline_parallel_size > 1 and engine.async_scheduling:
-        lacks.append("pipeline parallelism with async scheduling")
-    if speculation is not None:
-        lacks += _v1_lacks_speculation(engine)
-    if d.model.is_diffusion:
-        lacks.append("diffusion models")
-    if d.model.architecture in engine.facts["hooks"]["v2_only"]:
-        lacks.append("Step5")
-    return lacks
-
-
-def _v1_lacks_speculation(engine: Engine) -> list[str]:
-    speculation = engine.speculation
-    assert speculation is not None
-    draft = speculation.draft.architectures if speculation.draft is not None else ()
-    lacks = []
-    if speculation.method == "dspark":
-        lacks.append("dspark speculative decoding")
-    elif speculation.method == "dflash" and any(name in XPRESS for name in draft):
-        lacks.append("xpress speculative decoding")
-    if speculation.options.enable_adaptive_verification:
-        lacks.append("adaptive verification")
-    if speculation.options.draft_lm_head_quantization is not None:
-        lacks.append("draft lm_head quantization")
-    if "ParseAuxMTPModel" in draft:
-        lacks.append("Parse 3.5 MTP")
-    if speculation.method == "dflash" and any(name in DFLASH_CANDIDATE_HEADS for name in draft):
-        lacks.append("DFlash candidate heads")
-    return lacks
-
-
-def _v2_lacks_with_dbo(engine: Engine) -> list[str]:
-    """Dual batch overlap is on trial in V2: never by default, and with few other features."""
-    if engine.v2_forced is None:
-        return ["dual batch overlap unless VLLM_USE_V2_MODEL_RUNNER=1"]
-    d, model = engine.deployment, engine.deployment.model
-    with_dbo = {
-        "LoRA": engine.max_loras is not None,
-        "speculative decoding": engine.speculation is not None,
-        "pipeline parallelism": d.pipeline_parallel_size > 1,
-        "context parallelism": d.decode_context_parallel_size > 1 or d.prefill_context_parallel_size > 1,
-        "multimodal models": model.is_multimodal_model or model.is_encoder_decoder,
-        "hybrid models": model.is_hybrid,
-        "PIECEWISE graphs": engine.cudagraph_mode is CUDAGraphMode.PIECEWISE,
-    }
-    return [f"dual batch overlap with {what}" for what, asked in with_dbo.items() if asked]
-
-
-def _refuse(runner: Runner, what: str) -> None:
+def _refuse(runner: Runner, what: str) -> NoReturn:
     raise StartupError(
         f"runner {runner} does not support {what}",
         code=UNSUPPORTED.code,

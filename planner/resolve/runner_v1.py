@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from ..vocabulary import CUDAGraphMode
 from .graphs import Batch, Captures, Dispatch, Graph
-from .padding import padded
+from .padding import padded, round_up
 
 FULL, PIECEWISE, NONE = CUDAGraphMode.FULL, CUDAGraphMode.PIECEWISE, CUDAGraphMode.NONE
 ALL_MODES = frozenset((FULL, PIECEWISE, NONE))
@@ -30,9 +30,7 @@ def captures(
     descending = sorted(sizes, reverse=True)
     cases = sorted(lora_cases, reverse=True)
     if mode.mixed_mode is PIECEWISE:
-        found[PIECEWISE] = tuple(
-            Graph(size, None, None, None, loras) for size in descending for loras in cases
-        )
+        found[PIECEWISE] = tuple(Graph(size, None, None, None, loras) for size in descending for loras in cases)
     elif mode.mixed_mode is FULL:
         found[FULL] = tuple(
             Graph(size, min(size, max_num_seqs), None, None, loras) for size in descending for loras in cases
@@ -60,7 +58,9 @@ class V1Dispatcher:
         max_loras: int | None,
         specialize_active_lora: bool,
         graphs: Captures,
+        pads_to: int = 1,
     ) -> None:
+        self.pads_to = pads_to
         self.mode = mode
         self.sizes = sizes
         self.max_num_seqs = max_num_seqs
@@ -69,9 +69,7 @@ class V1Dispatcher:
         self.specialize_active_lora = specialize_active_lora
         self._full = frozenset(graphs.get(FULL, ()))
         self._piecewise = frozenset(graphs.get(PIECEWISE, ()))
-        self._lora_counts = sorted(
-            {g.num_active_loras for keys in graphs.values() for g in keys if g.num_active_loras}
-        )
+        self._lora_counts = sorted({g.num_active_loras for keys in graphs.values() for g in keys if g.num_active_loras})
 
     def is_uniform_decode(self, batch: Batch) -> bool:
         """Every request carries exactly the decode query length (gpu_model_runner.py:3619-3637)."""
@@ -79,7 +77,8 @@ class V1Dispatcher:
 
     def dispatch(self, batch: Batch) -> Dispatch:
         """The graph for `batch`."""
-        return self.select(batch.num_tokens, self.is_uniform_decode(batch), batch.num_active_loras)
+        padded = round_up(batch.num_tokens, self.pads_to)
+        return self.select(padded, self.is_uniform_decode(batch), batch.num_active_loras)
 
     def select(
         self,

@@ -137,19 +137,15 @@ class V2Dispatcher:
     """Answers which captured descriptor a batch runs in (lines 203-227, 380-394, 523-553).
 
     Only the smallest captured size that is not below the batch is looked at, for FULL first, then for PIECEWISE;
-    if no descriptor of that size fits, nothing larger is tried.
+    if no descriptor of that size fits, nothing larger is tried. `shared`: one smallest size over both modes.
     """
 
-    def __init__(self, graphs: Captures, lora_cases: Sequence[int]) -> None:
+    def __init__(self, graphs: Captures, lora_cases: Sequence[int], shared: bool = False) -> None:
         self._with_lora = sorted(case for case in lora_cases if case > 0)
-        self._candidates: list[tuple[CUDAGraphMode, dict[int, tuple[list[int], list[list[Graph]]]]]] = []
-        for mode in (FULL, PIECEWISE):
-            by_case: dict[int, dict[int, list[Graph]]] = {}
-            for graph in reversed(graphs.get(mode, ())):
-                by_case.setdefault(graph.num_active_loras, {}).setdefault(graph.num_tokens, []).append(graph)
-            self._candidates.append(
-                (mode, {case: (list(sizes), list(sizes.values())) for case, sizes in by_case.items()})
-            )
+        self._mode = {graph: mode for mode, captured in graphs.items() for graph in captured}
+        in_full, in_pieces = graphs.get(FULL, ()), graphs.get(PIECEWISE, ())
+        lists = [[*in_full, *in_pieces]] if shared else [list(reversed(in_full)), list(reversed(in_pieces))]
+        self._candidates = [_by_case(captured) for captured in lists]
 
     def effective_loras(self, active: int) -> int:
         """The captured adapter count that serves `active` adapters; above the largest, the largest."""
@@ -181,7 +177,7 @@ class V2Dispatcher:
         """The graph for a batch of this shape. `uniform` and `longest` are None for a batch with a prefill."""
         loras = self.effective_loras(num_active_loras)
         if num_tokens > 0:
-            for mode, by_case in self._candidates:
+            for by_case in self._candidates:
                 if loras not in by_case:
                     continue
                 sizes, groups = by_case[loras]
@@ -190,8 +186,16 @@ class V2Dispatcher:
                     continue
                 for graph in groups[index]:
                     if _fits(graph, num_reqs, uniform, longest, num_ubatches):
-                        return Dispatch(mode, graph.num_tokens, graph, loras)
+                        return Dispatch(self._mode[graph], graph.num_tokens, graph, loras)
         return Dispatch(NONE, num_tokens, None, loras)
+
+
+def _by_case(graphs: Sequence[Graph]) -> dict[int, tuple[list[int], list[list[Graph]]]]:
+    """Adapter count -> (sizes ascending, graphs of each size in the order given)."""
+    cases: dict[int, dict[int, list[Graph]]] = {}
+    for graph in graphs:
+        cases.setdefault(graph.num_active_loras, {}).setdefault(graph.num_tokens, []).append(graph)
+    return {case: (sorted(sizes), [sizes[size] for size in sorted(sizes)]) for case, sizes in cases.items()}
 
 
 def uniform_token_count(batch: Batch) -> int | None:

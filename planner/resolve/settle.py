@@ -6,11 +6,24 @@ Source: vllm/v1/worker/gpu_model_runner.py (V1), vllm/v1/worker/gpu/model_runner
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from ..errors import StartupError
 from ..trace import Rule
 from ..vocabulary import AttentionCGSupport, CompilationMode, CUDAGraphMode, Runner
-from . import compile_ranges, downgrade, drafter, hooks, parallel, runner, runner_v1, runner_v2, splitting, summary
+from . import (
+    compile_ranges,
+    downgrade,
+    drafter,
+    hooks,
+    parallel,
+    runner,
+    runner_v1,
+    runner_v2,
+    sequence_parallel,
+    splitting,
+    summary,
+)
 from .backends import BackendChoice, choose_backends
 from .drafter import Drafter
 from .dynamic_sd import ScheduleError
@@ -56,6 +69,8 @@ def settle(engine: Engine, overrides: Overrides) -> Resolution:
     start = _adaptive_mode(engine, overrides, backend)
     given = _downgrade_input(engine, overrides, backend, chosen)
     final = downgrade.resolve_mode(start, given, trace)
+    if given.rounds_sizes and final.decode_mode is CUDAGraphMode.FULL and given.query_len > 1:
+        given = replace(given, multiple_of=sequence_parallel.common_multiple(engine, given.query_len))
     sizes = downgrade.round_sizes(final, engine.cudagraph_capture_sizes or [], given, trace)
     downgrade.check_mamba_blocks(final, given)
     lora = _lora(engine, chosen)
@@ -81,6 +96,8 @@ def settle(engine: Engine, overrides: Overrides) -> Resolution:
         drafter=extra,
         num_ubatches=_num_twins(engine),
         data_parallel_ranks=d.data_parallel_size if d.model.is_moe else 1,
+        pads_to=d.tensor_parallel_size if chosen is Runner.V1 and sequence_parallel.is_on(engine) else 1,
+        shared_candidates=engine.facts["runner"]["v2_shared_candidates"],
         config=summary.settings(engine, chosen),
         decisions=tuple(trace.decisions),
         findings=tuple(trace.findings),
@@ -171,7 +188,11 @@ def _downgrade_input(
         compiled=engine.mode is CompilationMode.VLLM_COMPILE,
         inductor_partition=engine.use_inductor_graph_partition,
         runner=chosen,
-        piecewise_available=chosen is Runner.V1 or _piecewise_available(engine, overrides),
+        rounds_sizes=chosen is Runner.V1 or not engine.facts["runner"]["v2_keeps_sizes"],
+        multiple_of=None,
+        piecewise_available=chosen is Runner.V1
+        or not engine.has(downgrade.NO_CAPTURE)
+        or _piecewise_available(engine, overrides),
         has_mamba=bool(d.model.mamba_backends),
         num_blocks=d.num_gpu_blocks,
         max_num_seqs=engine.max_num_seqs,

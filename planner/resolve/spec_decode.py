@@ -27,7 +27,7 @@ DYNAMIC_OFF_DP = Rule(
     example="num_speculative_tokens_per_batch_size with --data-parallel-size 2: the static number is used.",
     instead="Run without data parallelism, or with a fixed number of draft tokens.",
     source="vllm/config/vllm.py:1110-1127",
-    since="0.27.1",
+    since="0.26.0",
 )
 DYNAMIC_OFF_V1 = Rule(
     "CG404",
@@ -45,6 +45,16 @@ DYNAMIC_PIECEWISE_V1 = Rule(
     example="A schedule on runner V1 with the default mode: PIECEWISE.",
     instead="Use runner V2, which captures one FULL graph a query length.",
     source="vllm/config/vllm.py:1069-1086",
+    since="0.24.0",
+)
+TIERED_GRAPHS = Rule(
+    "CG421",
+    title="Runner V2 captures FULL decode graphs for each number of draft tokens of a dynamic schedule.",
+    why="The scheduler changes the query length with the batch size, and a FULL graph has one.",
+    example="A schedule of 4 and 1 draft tokens: graphs for 5 and for 2 tokens a request.",
+    instead="Use a fixed number of draft tokens.",
+    source="vllm/v1/worker/gpu/cudagraph_utils.py:273-297",
+    since="0.25.1",
 )
 SCHEDULE_INVALID = Rule(
     "CG406",
@@ -61,6 +71,7 @@ SCHEDULED_TOKENS = Rule(
     example="8192 batched tokens: 8192 scheduled tokens.",
     instead="Set --max-num-scheduled-tokens.",
     source="vllm/config/vllm.py:2341-2370",
+    since="0.28.0",
 )
 LOOKAHEAD = Rule(
     "CG408",
@@ -69,6 +80,46 @@ LOOKAHEAD = Rule(
     example="--max-num-batched-tokens 4 with 4 draft tokens of EAGLE does not start.",
     instead="Raise --max-num-batched-tokens or lower num_speculative_tokens.",
     source="vllm/config/vllm.py:2372-2381",
+    since="0.33.0",
+)
+DRAFTING_SLOTS = Rule(
+    "CG422",
+    title="max_num_batched_tokens must exceed the slots that drafting adds to one request.",
+    why="Otherwise no request could be scheduled together with its drafts.",
+    example="--max-num-batched-tokens 1 with a draft model does not start.",
+    instead="Raise --max-num-batched-tokens or lower num_speculative_tokens.",
+    source="vllm/config/vllm.py, _set_max_num_scheduled_tokens",
+    since="0.28.0",
+    until="0.32.0",
+    release="0.32.0",
+)
+SLOTS_FOR_ALL = Rule(
+    "CG423",
+    title="max_num_scheduled_tokens left room for the extra draft slots of all max_num_seqs sequences.",
+    why="A standalone draft model runs on one more token a sequence, in the same buffers.",
+    example="8192 batched tokens, 256 sequences and a draft model: 7936 scheduled tokens.",
+    instead="Set --max-num-scheduled-tokens, or lower --max-num-seqs.",
+    source="vllm/config/vllm.py, _set_max_num_scheduled_tokens",
+    until="0.27.1",
+    release="0.27.1",
+)
+AUX_HIDDEN_STATES = Rule(
+    "CG424",
+    title="EAGLE3 needed a target whose intermediate hidden states can be read.",
+    why="Each model class had to be taught to hand them out.",
+    example="EAGLE3 for Mixtral on 0.21.0 does not start.",
+    instead="Use another method, or 0.22.1 and later.",
+    source="vllm/config/speculative.py, _verify_args",
+    until="0.21.0",
+    release="0.21.0",
+)
+UNKNOWN_SETTING = Rule(
+    "CG425",
+    title="A setting of speculative_config that the release does not have.",
+    why="vLLM refuses names it does not know.",
+    example="num_speculative_tokens_per_batch_size on 0.23.0 does not start.",
+    instead="Drop the setting, or use the release that has it.",
+    source="vllm/config/speculative.py",
 )
 DRAFT_ACTIVE_SEQS = Rule(
     "CG409",
@@ -77,6 +128,7 @@ DRAFT_ACTIVE_SEQS = Rule(
     example="max_num_batched_tokens 2048 and 15 draft tokens of DFlash: at most 128 active requests.",
     instead="Raise --max-num-batched-tokens.",
     source="vllm/config/vllm.py:2382-2396",
+    since="0.33.0",
 )
 ADAPTIVE_VERIFICATION = Rule(
     "CG410",
@@ -85,7 +137,7 @@ ADAPTIVE_VERIFICATION = Rule(
     example="enable_adaptive_verification with --enable-lora does not start.",
     instead="Turn enable_adaptive_verification off, or drop the feature named.",
     source="vllm/config/vllm.py:3153-3180",
-    since="0.28.0",
+    since="0.29.0",
 )
 METHOD = Rule(
     "CG416",
@@ -126,6 +178,7 @@ DRAFT_MAX_MODEL_LEN = Rule(
     example="A draft of 2,048 positions for a target of 131,072: max_model_len 2048.",
     instead="Choose a draft with the same context, or runner V1.",
     source="vllm/config/vllm.py:3025-3051",
+    since="0.33.0",
 )
 
 def read(engine: Engine) -> None:
@@ -133,6 +186,7 @@ def read(engine: Engine) -> None:
     options = engine.deployment.speculative_config
     if options is None:
         return
+    _check_settings(engine, options)
     method = _method(engine, options)
     draft = options.model if options.model is not None else _own_draft(engine, method)
     if method not in NO_DRAFT_MODEL and draft is None:
@@ -149,8 +203,45 @@ def read(engine: Engine) -> None:
             dcp=d.decode_context_parallel_size,
             expert_parallel=d.enable_expert_parallel,
         )
-    schedule = options.num_speculative_tokens_per_batch_size
-    engine.speculation = Speculation(method, tokens, draft, schedule, options)
+    _check_aux_hidden_states(engine, method)
+    facts = engine.facts["speculative"]
+    engine.speculation = Speculation(
+        method,
+        tokens,
+        draft,
+        options.num_speculative_tokens_per_batch_size,
+        options,
+        uses_target_hidden_states=method in facts["target_hidden_states"],
+        multi_module_mtp_exists=facts["multi_module_mtp"],
+    )
+
+
+def _check_settings(engine: Engine, options: SpeculativeOptions) -> None:
+    """Settings that came after this release."""
+    known = {row["name"] for row in engine.facts["settings"]["SpeculativeConfig"]}
+    for name in ("num_speculative_tokens_per_batch_size", "enable_adaptive_verification"):
+        if getattr(options, name) and name not in known:
+            _refuse(
+                UNKNOWN_SETTING,
+                f"SpeculativeConfig has no field {name} in {engine.release}",
+                f"speculative_config.{name}",
+                UNKNOWN_SETTING.instead,
+            )
+
+
+def _check_aux_hidden_states(engine: Engine, method: str) -> None:
+    supported = engine.facts["speculative"]["aux_hidden_states"]
+    methods = ["eagle3", "extract_hidden_states"]
+    if "dflash" in engine.facts["speculative"]["methods"]:
+        methods.append("dflash")
+    kind = engine.deployment.model.model_type
+    if supported and method in methods and not any(name in kind for name in supported):
+        _refuse(
+            AUX_HIDDEN_STATES,
+            f"{method} does not work with model type {kind} in {engine.release}",
+            "--spec-method",
+            AUX_HIDDEN_STATES.instead,
+        )
 
 
 def drop_dynamic(engine: Engine, rule: Rule) -> None:
@@ -182,12 +273,12 @@ def apply_dynamic_rules(engine: Engine, runner: Runner) -> None:
     speculation = engine.speculation
     if speculation is None or not speculation.is_dynamic:
         return
-    if engine.data_parallel_size > 1:
+    if engine.data_parallel_size > 1 and engine.has(DYNAMIC_OFF_DP):
         drop_dynamic(engine, DYNAMIC_OFF_DP)
         return
-    if runner is Runner.V2:
+    if runner is Runner.V2 and engine.has(TIERED_GRAPHS):
         return
-    if speculation.method not in engine.facts["speculative"]["v1_dynamic"]:
+    if engine.has(DYNAMIC_OFF_V1) and speculation.method not in engine.facts["speculative"]["v1_dynamic"]:
         drop_dynamic(engine, DYNAMIC_OFF_V1)
     elif engine.graph_mode.has_full:
         engine.set(DYNAMIC_PIECEWISE_V1, "cudagraph_mode", CUDAGraphMode.PIECEWISE)
@@ -199,20 +290,56 @@ def set_scheduled_tokens(engine: Engine) -> None:
     if speculation is None:
         return
     batched = engine.max_num_batched_tokens
+    if engine.has(SLOTS_FOR_ALL):
+        _reserve_slots_for_all(engine, batched, drafting_slots(engine) * engine.max_num_seqs)
+        return
     if engine.max_num_scheduled_tokens is None:
         engine.set(SCHEDULED_TOKENS, "max_num_scheduled_tokens", batched)
-    lookahead = speculation.lookahead_tokens
+    lookahead = speculation.lookahead_tokens if engine.has(LOOKAHEAD) else drafting_slots(engine)
     if batched <= lookahead:
         raise StartupError(
             f"max_num_batched_tokens {batched} leaves no slot beside {lookahead} draft slots",
-            code=LOOKAHEAD.code,
+            code=(LOOKAHEAD if engine.has(LOOKAHEAD) else DRAFTING_SLOTS).code,
             where="--max-num-batched-tokens",
             fix=f"set --max-num-batched-tokens above {lookahead}, or lower num_speculative_tokens",
         )
-    if speculation.method in ("dflash", "dspark"):
+    if engine.has(DRAFT_ACTIVE_SEQS) and speculation.method in ("dflash", "dspark"):
         most = batched // lookahead
         if most < (engine.max_num_active_seqs or engine.max_num_seqs):
             engine.set(DRAFT_ACTIVE_SEQS, "max_num_active_seqs", most)
+
+
+def drafting_slots(engine: Engine) -> int:
+    """Slots that drafting adds to each request's own (speculative.py, max_num_new_slots_for_drafting)."""
+    speculation = engine.speculation
+    assert speculation is not None
+    tokens, method = speculation.num_speculative_tokens, speculation.method
+    parallel = bool(speculation.options.parallel_drafting) or method in ("dflash", "dspark")
+    if engine.has(SLOTS_FOR_ALL):
+        return (tokens - 1 if parallel else 0) + (1 if method == "draft_model" else 0)
+    if method == "dflash":
+        return tokens
+    if parallel:
+        return tokens if method == "draft_model" else tokens - 1
+    return 1 if method == "draft_model" else 0
+
+
+def _reserve_slots_for_all(engine: Engine, batched: int, reserved: int) -> None:
+    if engine.max_num_scheduled_tokens is None:
+        engine.set(SLOTS_FOR_ALL, "max_num_scheduled_tokens", batched - reserved)
+    scheduled = engine.max_num_scheduled_tokens or 0
+    if engine.facts["speculative"]["scheduled_positive"] and scheduled <= 0:
+        problem = f"{reserved} draft slots leave {scheduled} tokens to schedule"
+    elif batched < scheduled + reserved:
+        problem = f"max_num_batched_tokens {batched} does not hold {scheduled} tokens and {reserved} draft slots"
+    else:
+        return
+    raise StartupError(
+        problem,
+        code=SLOTS_FOR_ALL.code,
+        where="--max-num-batched-tokens",
+        fix="raise --max-num-batched-tokens, or lower --spec-tokens or --max-num-seqs",
+    )
 
 
 def check_adaptive_verification(engine: Engine) -> None:
@@ -220,10 +347,15 @@ def check_adaptive_verification(engine: Engine) -> None:
     speculation = engine.speculation
     if speculation is None or not speculation.options.enable_adaptive_verification:
         return
+    if not engine.has(ADAPTIVE_VERIFICATION):
+        return
     what = None
+    lacks = not engine.graph_mode.has_full
+    if not engine.facts["speculative"]["adaptive_needs_full"]:
+        lacks = engine.graph_mode is CUDAGraphMode.NONE
     if engine.max_loras is not None:
         what = "LoRA"
-    elif not engine.graph_mode.has_full:
+    elif lacks:
         what = f"cudagraph_mode {engine.graph_mode}"
     elif engine.deployment.pipeline_parallel_size > 1:
         what = "pipeline parallelism"
@@ -241,6 +373,8 @@ def limit_model_len(engine: Engine, runner: Runner) -> None:
     """_limit_max_model_len_to_draft: runner V2 and a standalone draft model of shorter context."""
     speculation = engine.speculation
     if speculation is None or speculation.method != "draft_model" or runner is Runner.V1:
+        return
+    if not engine.has(DRAFT_MAX_MODEL_LEN):
         return
     draft = speculation.draft
     if draft is None:

@@ -12,7 +12,6 @@ from ..deployment import SpeculativeOptions
 from ..model_shape import ModelShape
 from .dynamic_sd import Steps
 
-TARGET_HIDDEN_STATES = ("eagle", "eagle3", "mtp", "dflash", "dspark")
 NO_DRAFT_MODEL = ("ngram", "ngram_gpu", "suffix", "custom_class", "extract_hidden_states")
 
 
@@ -20,6 +19,7 @@ NO_DRAFT_MODEL = ("ngram", "ngram_gpu", "suffix", "custom_class", "extract_hidde
 class Speculation:
     """The validated speculative configuration.
 
+    `uses_target_hidden_states` is vLLM's use_eagle(). `multi_module_mtp_exists`: the release has that speculator.
     `schedule` holds the rows as given while dynamic speculative decoding is on; `steps` is the same as steps once
     max_num_seqs is known, or None where the rows are invalid.
     """
@@ -30,11 +30,8 @@ class Speculation:
     schedule: tuple[tuple[int, ...], ...] | None
     options: SpeculativeOptions
     steps: Steps | None = None
-
-    @property
-    def uses_target_hidden_states(self) -> bool:
-        """vLLM's use_eagle(): the drafter reads the target's hidden states."""
-        return self.method in TARGET_HIDDEN_STATES
+    uses_target_hidden_states: bool = False
+    multi_module_mtp_exists: bool = True
 
     @property
     def is_dynamic(self) -> bool:
@@ -53,4 +50,4 @@ class Speculation:
     def is_multi_module_mtp(self) -> bool:
         """Several MTP layers, each predicting one token (speculative.py:2188-2194)."""
         layers = (self.draft.num_nextn_predict_layers if self.draft else None) or 1
-        return self.method == "mtp" and min(layers, self.num_speculative_tokens) > 1
+        return self.multi_module_mtp_exists and self.method == "mtp" and min(layers, self.num_speculative_tokens) > 1

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from ..errors import StartupError
 from ..trace import Rule
 from ..vocabulary import CompilationMode, CUDAGraphMode
+from . import sequence_parallel
 from .parallel import apply_deepep
 
 if TYPE_CHECKING:
@@ -73,6 +74,7 @@ def apply(engine: Engine) -> None:
             engine.set(NOT_SPLIT, "cudagraph_mode", CUDAGraphMode.NONE)
         elif mode is CUDAGraphMode.FULL_AND_PIECEWISE:
             engine.set(NOT_SPLIT, "cudagraph_mode", CUDAGraphMode.FULL)
+    sequence_parallel.unsplit(engine)
     apply_deepep(engine)
 
 

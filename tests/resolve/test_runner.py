@@ -128,7 +128,7 @@ def test_dual_batch_overlap_needs_v2_by_name() -> None:
         {"model": MLA, "tensor_parallel_size": 2, "decode_context_parallel_size": 2},
         {"model": MLA, "prefill_context_parallel_size": 2},
         {"model": MOE.model_copy(update={"is_multimodal_model": True})},
-        {"model": MOE.model_copy(update={"is_encoder_decoder": True})},
+        {"model": MOE.model_copy(update={"is_encoder_decoder": True, "chunked_prefill_default": False})},
         {"model": MOE.model_copy(update={"is_hybrid": True})},
         {"compilation_config": compiling(cudagraph_mode="PIECEWISE")},
     ],

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from resolve_helpers import MLA, V1, V2, codes, compiling, configured, drafting, outcome, refused
+from resolve_helpers import MLA, V1, V2, codes, compiling, configured, drafting, given, outcome, refused
 
-from cgplan import CUDAGraphMode, ModelShape, Overrides, SpeculativeOptions, StartupError, resolve
+from cgplan import CUDAGraphMode, Deployment, ModelShape, Overrides, SpeculativeOptions, StartupError, resolve
 from cgplan.resolve.speculation import Speculation
 
 DYNAMIC = {"num_speculative_tokens_per_batch_size": [[1, 8, 3], [9, 64, 1]]}
@@ -252,9 +252,7 @@ def test_adaptive_verification_separates_decode(mode: str, pieces: bool, after: 
     assert {(graph.uniform_query_len, graph.max_query_len) for graph in full} == {(None, 4)}
 
 
-def _adaptive(mode: str = "FULL_AND_PIECEWISE", support: str = "ALWAYS") -> Any:
-    from resolve_helpers import given
-
+def _adaptive(mode: str = "FULL_AND_PIECEWISE", support: str = "ALWAYS") -> Deployment:
     options = compiling(cudagraph_mode=mode)
     return given(
         max_num_seqs=64,

@@ -130,12 +130,14 @@ class _FlashAttention(_Checks):
         self._head_size_v = head_size_v
 
     def head_size(self, backend: Backend, layer: Layer) -> bool:
-        limit = 512 if fa_supported(layer, 4) else 256
-        return layer.head_size % 8 == 0 and layer.head_size <= limit
+        return layer.head_size % 8 == 0 and layer.head_size <= self._largest_head(layer)
 
     def head_size_text(self, backend: Backend, layer: Layer) -> str:
-        limit = 512 if fa_supported(layer, 4) else 256
-        return f"head size {layer.head_size}: it takes multiples of 8 up to {limit}"
+        return f"head size {layer.head_size}: it takes multiples of 8 up to {self._largest_head(layer)}"
+
+    @staticmethod
+    def _largest_head(layer: Layer) -> int:
+        return 512 if fa_supported(layer, 4) and layer.since("0.20.2") else 256
 
     def kv_dtype(self, backend: Backend, layer: Layer) -> bool:
         if layer.kv_dtype not in backend.kv:
@@ -149,7 +151,7 @@ class _FlashAttention(_Checks):
         """The fixed page that a FlashAttention 4 kernel wants, tokens."""
         head_size = layer.head_size
         fp8 = layer.run_kv_dtype in ("fp8", "fp8_e4m3")
-        sm90_page = layer.capability[0] == 9 and fp8 and head_size == 512
+        sm90_page = layer.capability[0] == 9 and fp8 and head_size == 512 and layer.since("0.31.0")
         if sm90_page and fa_version(layer, head_size=head_size) == 4:
             return 64
         head_size_v = self._head_size_v
@@ -160,10 +162,10 @@ class _FlashAttention(_Checks):
         return None
 
     def mm_prefix(self, backend: Backend, layer: Layer) -> bool:
-        return fa_supported(layer, 4)
+        return fa_supported(layer, 4) and layer.since("0.24.0")
 
     def sinks(self, backend: Backend, layer: Layer) -> bool:
-        return fa_version(layer) in (3, 4)
+        return fa_version(layer) in ((3, 4) if layer.since("0.20.2") else (3,))
 
     def combination(self, backend: Backend, layer: Layer) -> Reason | None:
         return flash_attention_combination(layer, layer.mm_prefix)
@@ -190,24 +192,32 @@ class _TritonFlashAttention(_FlashAttention):
             block_size=layer.block_size,
             supports_hd256=True,
         )
-        return None if version in (3, 4) else no("its causal half needs FlashAttention 3 or 4")
+        if layer.since("0.31.0"):
+            return None if version in (3, 4) else no("its causal half needs FlashAttention 3 or 4")
+        return None if version == 4 else no("its causal half needs FlashAttention 4")
 
 
 class _FlashInfer(_Checks):
     """flashinfer.py:554-738."""
 
     def kv_dtype(self, backend: Backend, layer: Layer) -> bool:
-        if layer.kv_dtype.startswith("nvfp4"):
-            major = layer.capability[0]
-            if major in (8, 9, 12):
-                return layer.kv_dtype == "nvfp4"
-            return major == 10 and trtllm_kernels(layer)
-        return layer.kv_dtype in backend.kv
+        # Until 0.24.0 nothing but the list was asked; NVFP4 without TRTLLM came with 0.32.0.
+        if not layer.kv_dtype.startswith("nvfp4") or not layer.since("0.25.1"):
+            return layer.kv_dtype in backend.kv
+        major = layer.capability[0]
+        if major in (8, 9, 12) and layer.since("0.32.0"):
+            return layer.kv_dtype == "nvfp4"
+        return major == 10 and trtllm_kernels(layer)
 
     def sinks(self, backend: Backend, layer: Layer) -> bool:
-        return layer.use_trtllm is not False and trtllm_kernels(layer)
+        # On compute capability 9.0 since 0.30.0, though the decode kernel is older.
+        if layer.use_trtllm is False or not trtllm_kernels(layer):
+            return False
+        return layer.capability[0] != 9 or layer.since("0.30.0")
 
     def adaptive_verification(self, backend: Backend, layer: Layer) -> bool:
+        if not layer.since("0.29.0"):
+            return False
         return layer.capability[0] == 10 and layer.dcp_size == 1 and trtllm_decode(layer)
 
 

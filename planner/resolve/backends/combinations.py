@@ -1,6 +1,7 @@
 """The last check of each backend: combinations of properties that it cannot serve (`supports_combination`).
 
-Sources are the methods of that name in vllm/v1/attention/backends/ at 0.33.0.
+Sources are the methods of that name in vllm/v1/attention/backends/ at 0.33.0; what older releases lack is asked with
+`layer.since`.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from collections.abc import Iterable
 from functools import partial
 from typing import NamedTuple
 
-from .layer import UNQUANTIZED_KV, Layer, fa_supported, fa_version
+from .layer import UNQUANTIZED_KV, Layer, fa_supported, fa_version, is_quantized
 
 
 class Reason(NamedTuple):
@@ -30,19 +31,26 @@ def listed(values: Iterable[object]) -> str:
 
 
 def fp8_kv(layer: Layer, version: int | None, head_size: int | None) -> bool:
-    """Whether this FlashAttention version reads an FP8 KV cache here (fa_utils.py:282-312)."""
+    """Whether this FlashAttention version reads a quantized KV cache here.
+
+    fa_utils.py:282-312; until 0.26.0 flash_attn_supports_fp8 and flash_attn.py:137-149.
+    """
+    if not layer.since("0.27.1"):
+        return version == 3 and layer.capability[0] == 9
     if layer.kv_dtype == "fp8_e5m2":
         return False
     if layer.capability[0] == 9:
-        return version == 3 or (version == 4 and head_size in (None, 512))
+        return version == 3 or (version == 4 and head_size in (None, 512) and layer.since("0.31.0"))
     return version == 4 and layer.capability[0] == 10
 
 
 def flash_attention_combination(layer: Layer, mm_prefix: bool) -> Reason | None:
     if layer.sinks and layer.capability < (9, 0):
         return no("attention sinks need compute capability 9.0 or newer")
-    quantized = layer.kv_dtype not in UNQUANTIZED_KV
-    if mm_prefix and quantized and layer.capability == (9, 0):
+    if not layer.since("0.24.0"):
+        return None
+    quantized = is_quantized(layer, layer.kv_dtype)
+    if mm_prefix and quantized and layer.capability == (9, 0) and layer.since("0.31.0"):
         return no("multimodal prefixes over an FP8 KV cache need Triton on compute capability 9.0")
     version = partial(
         fa_version,
@@ -52,15 +60,20 @@ def flash_attention_combination(layer: Layer, mm_prefix: bool) -> Reason | None:
         block_size=layer.block_size,
         supports_hd256=True,
     )
-    if quantized and not fp8_kv(layer, version(head_size_v=layer.head_size), layer.head_size):
-        return no("an FP8 KV cache needs FlashAttention 3 on 9.x, or 4 on 10.x (on 9.x with head size 512)")
+    if quantized and layer.since("0.27.1"):
+        if not fp8_kv(layer, version(head_size_v=layer.head_size), layer.head_size):
+            return no(
+                "an FP8 KV cache needs FlashAttention 3 on 9.x, or 4 on 10.x (on 9.x with head size 512)"
+                if layer.since("0.31.0")
+                else "an FP8 KV cache needs FlashAttention 3 on 9.x, or 4 on 10.x"
+            )
     if mm_prefix and version() != 4:
         return no("multimodal prefixes need FlashAttention 4, which does not serve this head size here")
     return None
 
 
 def flashinfer(layer: Layer) -> Reason | None:
-    if layer.kv_dtype.startswith("nvfp4") and layer.capability[0] in (8, 9, 12):
+    if layer.kv_dtype.startswith("nvfp4") and layer.capability[0] in (8, 9, 12) and layer.since("0.32.0"):
         if layer.head_size == 64:
             return no("an NVFP4 KV cache with head size 64 is misread by its prefill kernel")
         if layer.sinks:
@@ -133,9 +146,12 @@ def fa_mla_sparse_fa4(layer: Layer) -> Reason | None:
 
 
 def flashmla_sparse(layer: Layer) -> Reason | None:
-    if layer.head_size == 512:
-        if layer.capability[0] != 9 or layer.kv_dtype not in (*UNQUANTIZED_KV, "fp8_ds_mla"):
-            return no("head size 512 needs compute capability 9.x and a bf16 or fp8_ds_mla KV cache")
+    if layer.head_size == 512 and layer.since("0.31.0"):
+        packed = layer.since("0.32.0")
+        known = (*UNQUANTIZED_KV, "fp8_ds_mla") if packed else UNQUANTIZED_KV
+        if layer.capability[0] != 9 or layer.kv_dtype not in known:
+            kv = "bf16 or fp8_ds_mla" if packed else "bf16"
+            return no(f"head size 512 needs compute capability 9.x and a {kv} KV cache")
         if layer.qk_rope_head_dim not in (0,):
             return no("head size 512 is for models without rotary part only")
     if layer.kv_dtype == "nvfp4_ds_mla" and layer.capability[0] != 10:
@@ -144,14 +160,15 @@ def flashmla_sparse(layer: Layer) -> Reason | None:
 
 
 def flashinfer_mla_sparse(layer: Layer) -> Reason | None:
-    if layer.pcp_size > 1 and layer.dcp_size > 1:
+    no_rope = layer.since("0.30.0")
+    if layer.pcp_size > 1 and layer.dcp_size > 1 and no_rope:
         return no("no prefill together with decode context parallelism; FLASHMLA_SPARSE has both")
-    if layer.kv_dtype == "fp8_ds_mla":
+    if layer.kv_dtype == "fp8_ds_mla" and layer.since("0.24.0"):
         return no("no fp8_ds_mla KV cache on compute capability 10.x")
     nope, rope, rank = layer.qk_nope_head_dim, layer.qk_rope_head_dim, layer.kv_lora_rank
-    if nope is None or rope is None or rank is None:
+    if no_rope and (nope is None or rope is None or rank is None):
         return Reason("raises:AttributeError", "the model's configuration has no MLA dimensions")
-    if rope == 0:
+    if no_rope and rope == 0:
         if nope != 256 or rank != 512:
             return no("without rotary part it takes qk_nope_head_dim 256 with kv_lora_rank 512 only")
     elif nope not in (128, 192):

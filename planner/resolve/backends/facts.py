@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 from ... import releases
@@ -102,10 +102,14 @@ class ModelGroups(NamedTuple):
 
 
 class Catalogue(NamedTuple):
-    """Everything of backends.toml that holds for one release."""
+    """Everything of backends.toml that holds for one release.
+
+    `backends` are the members of the enum, `own` the classes of models that have no name there.
+    """
 
     release: str
     backends: Mapping[str, Backend]
+    own: Mapping[str, Backend]
     mamba: Mapping[str, Backend]
     mamba_of_model: Mapping[tuple[str, str], str]
     orders: tuple[Order, ...]
@@ -121,49 +125,47 @@ def catalogue(release: str) -> Catalogue:
         InputError: the release is not supported.
     """
     release = releases.canonical(release)
-    table = releases.table("backends")
-    kv_dtypes = {name: tuple(values) for name, values in table["kv_dtypes"].items()}
-    backends = {
-        name: _backend(name, _at(entry, release), kv_dtypes)
-        for name, entry in table["backend"].items()
-        if _holds(entry, release)
-    }
-    mamba_entries = {n: _at(e, release) for n, e in table["mamba"].items() if _holds(e, release)}
+    table = {topic: _at(entries, release) for topic, entries in releases.table("backends").items()}
+    backend = partial(_backend, kv_dtypes=table["kv_dtypes"], unchecked=frozenset(table["unchecked"]["traits"]))
     return Catalogue(
         release=release,
-        backends=backends,
-        mamba={name: _backend(name, entry, kv_dtypes) for name, entry in mamba_entries.items()},
+        backends={name: backend(name, entry) for name, entry in table["backend"].items()},
+        own={name: backend(name, entry) for name, entry in table["own"].items()},
+        mamba={name: backend(name, entry) for name, entry in table["mamba"].items()},
         mamba_of_model={
             (model, entry["replaces"]): name
-            for name, entry in mamba_entries.items()
+            for name, entry in table["mamba"].items()
             for model in entry.get("models", ())
         },
-        orders=tuple(_order(_at(entry, release)) for entry in table["order"] if _holds(entry, release)),
-        settings={name: frozenset(models) for name, models in _at(table["settings"], release).items()},
+        orders=tuple(_order(entry) for entry in table["order"]),
+        settings={name: frozenset(models) for name, models in table["settings"].items()},
         models={
-            architecture: _model(_at(entry, release))
+            architecture: _model(entry)
             for entry in table["model"].values()
-            if _holds(entry, release)
             for architecture in entry["architectures"]
         },
     )
 
 
-def _holds(entry: Mapping[str, Any], release: str) -> bool:
-    return releases.holds(release, entry.get("since"), entry.get("until"))
+def _at(value: Any, release: str) -> Any:
+    """`value` at `release`: histories become their value, and entries that do not hold are left out."""
+    if isinstance(value, Mapping):
+        return {key: _at(item, release) for key, item in value.items() if _holds(item, release)}
+    if not isinstance(value, list):
+        return value
+    if value and isinstance(value[0], Mapping) and "value" in value[0]:
+        return _at(releases.at(value, release), release)
+    rows = (row for row in value if _holds(row, release))
+    return [_at(row["item"] if isinstance(row, Mapping) and "item" in row else row, release) for row in rows]
 
 
-def _at(entry: Mapping[str, Any], release: str) -> dict[str, Any]:
-    """`entry` with each field that has a history replaced by its value at `release`."""
-    return {
-        field: releases.at(value, release)
-        if isinstance(value, list) and value and isinstance(value[0], dict)
-        else value
-        for field, value in entry.items()
-    }
+def _holds(value: Any, release: str) -> bool:
+    return not isinstance(value, Mapping) or releases.holds(release, value.get("since"), value.get("until"))
 
 
-def _backend(enum: str, entry: Mapping[str, Any], kv_dtypes: Mapping[str, tuple[str, ...]]) -> Backend:
+def _backend(
+    enum: str, entry: Mapping[str, Any], *, kv_dtypes: Mapping[str, list[str]], unchecked: frozenset[str]
+) -> Backend:
     capability = entry.get("capability", {})
     kv = entry.get("kv", "plain")
     blocks = tuple(entry.get("blocks", ()))
@@ -183,12 +185,12 @@ def _backend(enum: str, entry: Mapping[str, Any], kv_dtypes: Mapping[str, tuple[
         heads=tuple(entry.get("heads", ())),
         head_min=entry.get("head_min", 0),
         dtypes=frozenset(entry.get("dtypes", ("float16", "bfloat16"))),
-        kv=kv_dtypes[kv] if isinstance(kv, str) else tuple(kv),
+        kv=tuple(kv_dtypes[kv] if isinstance(kv, str) else kv),
         blocks=blocks,
         block_multiple=entry.get("block_multiple", None if blocks else 16),
-        traits=frozenset(entry.get("traits", ())),
+        traits=(frozenset(entry.get("traits", ())) | unchecked) - {f"no_{trait}" for trait in unchecked},
         attn_types=frozenset(entry.get("attn_types", ("decoder",))),
-        imports=entry.get("imports"),
+        imports=entry.get("imports") or None,
         platform=entry.get("platform", "cuda"),
         rule=entry.get("rule", ""),
         unavailable=entry.get("unavailable"),

@@ -206,6 +206,7 @@ def layer_of(
     transfer = deployment.kv_transfer_config
     settings = facts.settings
     return Layer(
+        release=facts.release,
         capability=deployment.gpu.capability,
         installed=Installed(
             software.flashinfer,

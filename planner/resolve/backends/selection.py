@@ -11,7 +11,7 @@ from ...trace import Rule
 from .checks import reasons
 from .combinations import Reason
 from .facts import Backend, Catalogue, catalogue
-from .layer import UNQUANTIZED_KV, Layer
+from .layer import Layer, is_quantized
 from .support import Level
 
 AUTOMATIC = Rule(
@@ -95,7 +95,7 @@ def select(
 
 def candidates(layer: Layer, facts: Catalogue) -> Iterator[Backend]:
     """The automatic selection's candidates for `layer`, best first."""
-    quantized = layer.kv_dtype not in UNQUANTIZED_KV
+    quantized = is_quantized(layer, layer.kv_dtype)
     for order in facts.orders:
         if (
             order.mla == layer.mla

@@ -97,6 +97,7 @@ def layer_of_point(capability: list[int], m: dict[str, Any], q: dict[str, Any]) 
     packages = tuple(name for name, key in (("b12x", "b12x"), ("tokenspeed_mla", "ts")) if q[key])
     slides = bool(m.get("sliding"))
     return Layer(
+        release=RELEASE,
         capability=(capability[0], capability[1]),
         installed=Installed(q["flashinfer"], q["cubins"], q["fa3"], q["fa4"], q["dg"], packages),
         head_size=m["hs"],

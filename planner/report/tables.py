@@ -1,0 +1,54 @@
+"""Tables of the screen: single batches, and the padding of every size."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from rich.table import Table
+from rich.text import Text
+
+from ..resolve.resolution import Resolution
+from ..vocabulary import CUDAGraphMode
+from . import bars
+from .batches import BatchAnswer
+
+BLOCK_WIDTH = 36
+"""Columns that three columns of the padding table take."""
+
+
+def batches(found: Iterable[BatchAnswer]) -> Table:
+    """What `--batch` answers."""
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="key", pad_edge=False)
+    for heading, justify in (("Batch", "left"), ("Runs in", "left"), ("As", "right"), ("Padding", "right")):
+        table.add_column(heading, justify=justify)  # type: ignore[arg-type]
+    for answer in found:
+        what = "decode requests" if answer.kind == "uniform_decode" else "tokens, mixed"
+        if answer.mode is None:
+            table.add_row(f"{answer.size} {what}", Text(f"never: {answer.why_not}", style="faint"), "", "")
+            continue
+        mode = CUDAGraphMode(answer.mode)
+        table.add_row(
+            f"{answer.size} {what}",
+            Text(bars.NAMES[mode], style=bars.STYLES[mode]),
+            f"{answer.padded} tokens",
+            f"{answer.waste:.2%}",
+        )
+    return table
+
+
+def padding(resolution: Resolution, width: int) -> Table:
+    """Every captured size, in as many blocks side by side as fit `width`."""
+    rows = [
+        (str(first) if first == last else f"{first}–{last}", str(size), f"{(size - first) / size:.2%}")
+        for first, last, size in resolution.padding_table()
+    ]
+    blocks = max(1, min(width // BLOCK_WIDTH, len(rows)))
+    height = -(-len(rows) // blocks)
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="key", pad_edge=False)
+    for _ in range(blocks):
+        for heading in ("tokens", "run as", "padding"):
+            table.add_column(heading, justify="right", min_width=9)
+    for index in range(height):
+        line = [rows[at] for block in range(blocks) if (at := block * height + index) < len(rows)]
+        table.add_row(*(cell for row in line for cell in row))
+    return table

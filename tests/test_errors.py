@@ -1,0 +1,63 @@
+"""Errors: one line what, one where, one fix, and the nearest known names."""
+
+from __future__ import annotations
+
+import pytest
+
+from cgplan import CgplanError, InputError, StartupError
+from cgplan.errors import did_you_mean, nearest, shorten
+
+MODES = ["NONE", "PIECEWISE", "FULL", "FULL_DECODE_ONLY", "FULL_AND_PIECEWISE"]
+
+
+def test_an_error_is_lines_never_paragraphs() -> None:
+    error = CgplanError("two\nlines  and\tspaces", where="a\nb", fix="c\n\nd")
+    assert (error.message, error.where, error.fix) == ("two lines and spaces", "a b", "c d")
+    assert str(error) == "two lines and spaces"
+    assert error.as_dict() == {"code": "CG900", "message": "two lines and spaces", "where": "a b", "fix": "c d"}
+
+
+def test_what_is_missing_is_none() -> None:
+    error = InputError("text", code="CG901")
+    assert (error.where, error.fix, error.code) == (None, None, "CG901")
+
+
+def test_a_startup_error_says_where_vllm_stops() -> None:
+    error = StartupError("text", code="CG120", stage="load_model", raised_as="AssertionError", raised_in="Voxtral")
+    assert error.as_dict()["stage"] == "load_model"
+    assert (error.raised_as, error.raised_in, error.settings) == ("AssertionError", "Voxtral", None)
+    assert isinstance(error, CgplanError)
+    assert not isinstance(error, InputError)
+
+
+@pytest.mark.parametrize(
+    ("name", "best"),
+    [
+        ("full-and-piecewise", "FULL_AND_PIECEWISE"),
+        ("FULL AND PIECEWISE", "FULL_AND_PIECEWISE"),
+        ("PIECEWIZE", "PIECEWISE"),
+        ("full_decode", "FULL_DECODE_ONLY"),
+    ],
+)
+def test_nearest_names(name: str, best: str) -> None:
+    assert nearest(name, MODES)[0] == best
+
+
+@pytest.mark.parametrize("name", ["", "zzzz", "x" * 100_000, "\x00"])
+def test_nothing_near_is_nothing(name: str) -> None:
+    assert nearest(name, MODES) == []
+    assert did_you_mean(name, MODES) is None
+
+
+def test_did_you_mean_names_one_or_several() -> None:
+    assert did_you_mean("PIECEWIS", ["PIECEWISE"]) == "did you mean PIECEWISE?"
+    several = did_you_mean("FULL_AND_PIECEWISE", MODES)
+    assert several is not None
+    assert several.startswith("did you mean one of FULL_AND_PIECEWISE")
+
+
+def test_shorten_keeps_one_line_short() -> None:
+    assert shorten("abc") == "abc"
+    assert shorten(12) == "12"
+    assert len(shorten("x" * 1000)) == 80
+    assert len(shorten(list(range(1000)), 20)) == 20
