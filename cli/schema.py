@@ -32,7 +32,7 @@ def command(
             where="cgplan schema",
             fix=did_you_mean(document, DOCUMENTS) or f"documents: {', '.join(DOCUMENTS)}",
         )
-    from cgplan.resolve.document import json_schema
+    from cgplan.resolve.document_schema import json_schema
 
     print(json.dumps(json_schema(), indent=2))
     return 0

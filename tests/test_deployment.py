@@ -58,14 +58,14 @@ def test_it_is_frozen_in_depth() -> None:
             model=ModelShape(mamba_backends=("MAMBA2",), architectures=("A", "B")),
             software=Software(packages=("hpc",)),
             compilation_config=CompilationOptions(
-                cudagraph_mode="FULL",
-                compile_sizes=[1, "cudagraph_capture_sizes"],
+                cudagraph_mode=CUDAGraphMode.FULL,
+                compile_sizes=(1, "cudagraph_capture_sizes"),
                 pass_config=PassOptions(fuse_attn_quant=True),
             ),
             speculative_config=SpeculativeOptions(
                 method="ngram",
                 num_speculative_tokens=3,
-                num_speculative_tokens_per_batch_size=[[1, 8, 3], [9, 64, 1]],
+                num_speculative_tokens_per_batch_size=((1, 8, 3), (9, 64, 1)),
             ),
             kv_transfer_config=KVTransferOptions(kv_connector="NixlConnector", kv_role="kv_both"),
             attention_config=AttentionOptions(backend="FLASHINFER"),
@@ -91,7 +91,11 @@ def test_broken_json_is_one_readable_line(text: str | bytes) -> None:
 
 @pytest.mark.parametrize(
     ("field", "near"),
-    [("max_num_seq", "max_num_seqs"), ("max-num-seqs", "max_num_seqs"), ("tensor_paralel_size", "tensor_parallel_size")],
+    [
+        ("max_num_seq", "max_num_seqs"),
+        ("max-num-seqs", "max_num_seqs"),
+        ("tensor_paralel_size", "tensor_parallel_size"),
+    ],
 )
 def test_an_unknown_field_names_the_nearest(field: str, near: str) -> None:
     error = refusal(**{field: 1})

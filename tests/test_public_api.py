@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import importlib
+import shutil
 import subprocess
 import sys
 import zipfile
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -147,10 +149,9 @@ def test_the_package_directories_map_to_one_top_level_name() -> None:
 def can_build() -> bool:
     """The build back end of the declared version is here, so no network is needed."""
     try:
-        import setuptools
-    except ImportError:
+        return int(version("setuptools").split(".")[0]) >= 77
+    except PackageNotFoundError:
         return False
-    return int(setuptools.__version__.split(".")[0]) >= 77
 
 
 @pytest.mark.skipif(not can_build(), reason="setuptools 77 or later is not installed")
@@ -170,8 +171,6 @@ def test_a_wheel_has_exactly_one_top_level_name(tmp_path: Path) -> None:
 
 def copy_project(target: Path) -> None:
     """The files that a build reads, so that it leaves none in the project."""
-    import shutil
-
     target.mkdir()
     for name in ("planner", "cli"):
         shutil.copytree(ROOT / name, target / name, ignore=shutil.ignore_patterns("__pycache__"))

@@ -190,6 +190,8 @@ def _compare_backend(replay: _Replay, expected: dict[str, Any] | None) -> str | 
     if "error" in expected:
         if isinstance(found, StartupError) and found.stage == "attn_backend_selection":
             return reason_differs(found, expected["error"]["message"], "backend.error")
+        if isinstance(found, StartupError):
+            return None  # refused for an earlier reason; compared with the levels
         return f"backend.error: cgplan {found!r}, vLLM {expected['error']['message'][:160]}"
     if isinstance(found, CgplanError):
         if isinstance(found, StartupError) and found.stage != "attn_backend_selection":
@@ -210,15 +212,14 @@ def _compare_levels(replay: _Replay, levels: dict[str, Any], config: dict[str, A
     for level, expected in levels.items():
         found = replay.at(level)
         where = f"resolve.{level}"
-        if isinstance(found, CgplanError) or "error" in expected:
-            difference = _compare_error(
-                found if isinstance(found, CgplanError) else None, expected.get("error"), f"{where}.error"
-            )
+        full = dict(expected)
+        same = full.pop("captures_same_as", None)
+        if same is not None:
+            full.update({k: levels[same][k] for k in ("captures", "dispatch", "drafter") if k in levels[same]})
+        error = full.get("error") or (full.get("drafter") or {}).get("error")
+        if isinstance(found, CgplanError) or error is not None:
+            difference = _compare_error(found if isinstance(found, CgplanError) else None, error, f"{where}.error")
         else:
-            full = dict(expected)
-            same = full.pop("captures_same_as", None)
-            if same is not None:
-                full.update({k: levels[same][k] for k in ("captures", "dispatch", "drafter") if k in levels[same]})
             difference = _compare_graphs(found, full, config, replay.graph, where)
         if difference is not None:
             return difference
@@ -304,7 +305,8 @@ def _dispatch(found: Resolution, query: list[Any]) -> list[Any]:
         uniform = int(batch.is_uniform and longest == found.uniform_decode_query_len)
         graph = answer.graph or Graph(answer.num_tokens)
         return [query[:4], uniform, answer.mode.value, _row(graph, found.runner)]
-    count = longest if eligible and batch.is_uniform else None
+    may_be_uniform = eligible or found.habits.prefills_may_be_uniform
+    count = longest if may_be_uniform and batch.is_uniform else None
     graph = answer.graph or Graph(tokens, reqs, num_active_loras=answer.num_active_loras)
     return [[tokens, reqs, longest, loras, eligible], count, answer.mode.value, _row(graph, found.runner)]
 

@@ -171,7 +171,7 @@ def _sizes(resolution: Resolution) -> Text:
 def _lora(lora: LoraPlan) -> str:
     adapters = "1 adapter" if lora.max_loras == 1 else f"{lora.max_loras} adapters"
     cases = ", ".join(str(case) for case in lora.cases)
-    return f"at most {adapters} in a batch; each size is captured for these counts of vLLM's: {cases}"
+    return f"at most {adapters} in a batch; each size is captured for {cases} adapters (vLLM's cases)"
 
 
 def _drafter(drafter: Drafter) -> str:

@@ -12,7 +12,7 @@ from ..trace import Rule
 from ..vocabulary import CUDAGraphMode
 from .graphs import Batch, Dispatch
 from .runner_v1 import V1Dispatcher
-from .runner_v2 import V2Dispatcher, uniform_token_count
+from .runner_v2 import V2Dispatcher
 
 PAD_TO_LARGEST = Rule(
     "CG613",
@@ -44,9 +44,10 @@ def dispatch_v2(dispatcher: V2Dispatcher, batches: Sequence[Batch]) -> list[Disp
     own = [dispatcher.dispatch(batch) for batch in batches]
     if _weakest(own) is CUDAGraphMode.NONE:
         return [_eager(batch, found.num_active_loras) for batch, found in zip(batches, own, strict=True)]
-    counts = {uniform_token_count(batch) for batch in batches}
+    counts = {dispatcher.uniform_token_count(batch) for batch in batches}
     uniform = counts.pop() if len(counts) == 1 else None
-    longest = None if any(batch.has_prefill for batch in batches) else max(b.max_query_len for b in batches)
+    lengths = [dispatcher.longest_query(batch) for batch in batches]
+    longest = None if None in lengths else max(length for length in lengths if length is not None)
     most = max(batch.num_tokens for batch in batches)
     return [dispatcher.select(most, b.num_reqs, uniform, longest, b.num_active_loras) for b in batches]
 

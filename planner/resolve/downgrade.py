@@ -146,8 +146,18 @@ def round_sizes(mode: CUDAGraphMode, sizes: Sequence[int], given: DowngradeInput
     Raises:
         StartupError: CG402.
     """
-    multiple = given.multiple_of or given.query_len
-    if not given.rounds_sizes or mode.decode_mode is not CUDAGraphMode.FULL or given.query_len <= 1 or not sizes:
+    if not given.rounds_sizes or mode.decode_mode is not CUDAGraphMode.FULL or given.query_len <= 1:
+        return list(sizes)
+    return round_to(given.multiple_of or given.query_len, sizes, trace)
+
+
+def round_to(multiple: int, sizes: Sequence[int], trace: Trace, stage: str = STAGE) -> list[int]:
+    """`sizes`, ascending, rounded up to multiples of `multiple` that do not exceed the largest.
+
+    Raises:
+        StartupError: CG402.
+    """
+    if multiple <= 1 or not sizes:
         return list(sizes)
     largest = sizes[-1]
     rounded = sorted({up for up in (round_up(size, multiple) for size in sizes) if up <= largest})
@@ -157,7 +167,7 @@ def round_sizes(mode: CUDAGraphMode, sizes: Sequence[int], given: DowngradeInput
         raise StartupError(
             f"no capture size up to {largest} is a multiple of the decode query length {multiple}",
             code=NO_SIZE_AFTER_ROUNDING.code,
-            stage=STAGE,
+            stage=stage,
             raised_as="ValueError",
             raised_in="CompilationConfig",
             where="--cudagraph-capture-sizes",

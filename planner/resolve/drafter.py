@@ -5,9 +5,11 @@ Source: vllm/v1/spec_decode/llm_base_proposer.py:420-435, vllm/v1/worker/gpu/spe
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
+from ..errors import StartupError
 from ..model_shape import ModelShape
 from ..trace import Rule
 from ..vocabulary import AttentionCGSupport, CUDAGraphMode
@@ -25,6 +27,20 @@ DRAFTER = Rule(
     instead="Nothing to do; count its graphs in the memory plan.",
     source="vllm/v1/worker/gpu/spec_decode/target_dependent_ar/speculator.py:89-160",
 )
+
+TIERS = Rule(
+    "CG426",
+    title="Until 0.31 the drafter's later passes take the tiers of dynamic speculative decoding, less the draft tokens.",
+    why="The same code made the target's graphs and the drafter's; a tier one token below the most divides by zero.",
+    example="3 draft tokens with a tier of 2 does not start on runner V2.",
+    instead="Leave out tiers of one draft token less than the most, or use 0.32.0.",
+    source="vllm/v1/worker/gpu/cudagraph_utils.py:265-294 @ 0.31.0",
+    since="0.25.1",
+    until="0.31.0",
+)
+
+TWO_PASSES = ("EagleSpeculator", "MTPSpeculator", "Gemma4Speculator")
+"""Classes that draft in a first pass over all tokens and later passes of one token a request."""
 
 FULL, NONE = CUDAGraphMode.FULL, CUDAGraphMode.NONE
 
@@ -59,36 +75,65 @@ def v1_drafter(
 
 
 def v2_drafter(
-    speculation: Speculation, spec: CaptureSpec, breakable: bool, draft_support: AttentionCGSupport
+    speculation: Speculation,
+    spec: CaptureSpec,
+    breakable: bool,
+    draft_support: AttentionCGSupport,
+    facts: Mapping[str, Any],
 ) -> Drafter:
-    """On V2 the class that drafts decides; `spec` is the target's."""
-    name = speculator_class(speculation)
+    """On V2 the class that drafts decides; `spec` is the target's, `facts` are the release's.
+
+    Raises:
+        StartupError: CG426.
+    """
+    name = speculator_class(speculation, facts)
     decode_full = spec.mode.decode_mode is FULL
     decode_only = CUDAGraphMode.FULL_DECODE_ONLY if decode_full else NONE
     managers: dict[str, Captures] = {}
-    if name in ("EagleSpeculator", "MTPSpeculator", "Gemma4Speculator"):
-        query_len = speculation.num_speculative_tokens + 1
+    first_pass = speculation.num_speculative_tokens + 1
+    if name in TWO_PASSES:
         managers["prefill_cudagraph_manager"] = runner_v2.captures(
-            runner_v2.drafter_spec(spec, spec.mode, query_len, spec.query_lens)
+            runner_v2.drafter_spec(spec, spec.mode, first_pass, spec.query_lens)
         )
-        managers["decode_cudagraph_manager"] = runner_v2.captures(runner_v2.drafter_spec(spec, decode_only, 1))
+        managers["decode_cudagraph_manager"] = _later_passes(speculation, spec, decode_only, facts)
     elif name == "MultiModuleMTPSpeculator":
         mode = spec.mode
-        if mode.has_piecewise and not breakable:
+        if mode.has_piecewise and not (breakable and facts["multi_module_pieces_if_breakable"]):
             mode = CUDAGraphMode.FULL_DECODE_ONLY if mode.has_full else NONE
-        query_len = speculation.num_speculative_tokens + 1
         managers["cudagraph_manager"] = runner_v2.captures(
-            runner_v2.drafter_spec(spec, mode, query_len, spec.query_lens)
+            runner_v2.drafter_spec(spec, mode, first_pass, spec.query_lens)
         )
     elif speculation.method in ("dflash", "dspark"):
-        mode = decode_only if draft_support >= AttentionCGSupport.UNIFORM_BATCH else NONE
+        supported = not facts["dflash_checks_support"] or draft_support >= AttentionCGSupport.UNIFORM_BATCH
         managers["query_cudagraph_manager"] = runner_v2.captures(
-            runner_v2.drafter_spec(spec, mode, _draft_query_len(speculation))
+            runner_v2.drafter_spec(spec, decode_only if supported else NONE, _draft_query_len(speculation))
         )
     return Drafter(name, managers)
 
 
-def speculator_class(speculation: Speculation) -> str:
+def _later_passes(
+    speculation: Speculation, spec: CaptureSpec, mode: CUDAGraphMode, facts: Mapping[str, Any]
+) -> Captures:
+    """One token a request; a release that takes the tiers here too takes them less the draft tokens."""
+    query_lens: Sequence[int] | None = None
+    if speculation.schedule is not None and facts["later_passes_follow_tiers"]:
+        query_lens = [query_len - speculation.num_speculative_tokens for query_len in spec.query_lens]
+    try:
+        return runner_v2.captures(runner_v2.drafter_spec(spec, mode, 1, query_lens))
+    except ZeroDivisionError:
+        raise StartupError(
+            f"a tier of {speculation.num_speculative_tokens - 1} draft tokens leaves the drafter's later passes "
+            "a query length of 0",
+            code=TIERS.code,
+            stage="v2_drafter",
+            raised_as="ZeroDivisionError",
+            raised_in="CudaGraphManager",
+            where="speculative_config.num_speculative_tokens_per_batch_size",
+            fix=TIERS.instead,
+        ) from None
+
+
+def speculator_class(speculation: Speculation, facts: Mapping[str, Any]) -> str:
     """The class that runner V2 builds (vllm/v1/worker/gpu/spec_decode/__init__.py)."""
     draft = speculation.draft or ModelShape()
     method = speculation.method
@@ -98,16 +143,14 @@ def speculator_class(speculation: Speculation) -> str:
         return _dflash_class(draft.architectures)
     if method == "dspark":
         return "DSparkSpeculator"
-    if method == "mtp" and draft.model_type in ("gemma4_mtp", "gemma4_assistant"):
-        return "Gemma4Speculator"
-    if speculation.is_multi_module_mtp:
-        return "MultiModuleMTPSpeculator"
-    if method == "mtp":
-        return "MTPSpeculator"
+    if method == "mtp" and facts["mtp_classes"]:
+        if draft.model_type in ("gemma4_mtp", "gemma4_assistant"):
+            return "Gemma4Speculator"
+        return "MultiModuleMTPSpeculator" if speculation.is_multi_module_mtp else "MTPSpeculator"
     if speculation.uses_target_hidden_states:
         return "EagleSpeculator"
     if method == "draft_model":
-        return "StandaloneARSpeculator"
+        return str(facts["standalone_class"])
     return "NgramGPUSpeculator"
 
 

@@ -32,5 +32,9 @@ def table(sizes: Sequence[int]) -> list[tuple[int, int, int]]:
 
 
 def round_up(value: int, multiple: int) -> int:
-    """The smallest multiple of `multiple` that is not below `value`."""
-    return -(-value // multiple) * multiple
+    """The smallest multiple of `multiple` that is not below `value`, as vLLM computes it (vllm/utils/math_utils.py).
+
+    Raises:
+        ZeroDivisionError: `multiple` is 0. A negative one gives what vLLM makes of it.
+    """
+    return (value + multiple - 1) // multiple * multiple

@@ -20,7 +20,7 @@ from .drafter import Drafter
 from .dynamic_sd import Steps
 from .graphs import Batch, Captures, Dispatch, Graph
 from .runner_v1 import V1Dispatcher
-from .runner_v2 import V2Dispatcher
+from .runner_v2 import DispatchHabits, V2Dispatcher
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Resolution:
         num_ubatches: microbatches of a split batch; 1: none.
         data_parallel_ranks: ranks that agree on padding (MoE); 1: none.
         pads_to: runner V1 pads batches to multiples of this first (sequence parallelism); 1: none.
-        shared_candidates: runner V2 looks at one smallest size over all modes, as it did up to 0.28.
+        habits: how runner V2 of the release looks for a graph.
         config: vLLM's resolved settings, by vLLM's names.
         decisions, findings, assumptions, not_modelled: the trace.
     """
@@ -79,7 +79,7 @@ class Resolution:
     num_ubatches: int = 1
     data_parallel_ranks: int = 1
     pads_to: int = 1
-    shared_candidates: bool = False
+    habits: DispatchHabits = DispatchHabits()
     config: dict[str, Any] = field(default_factory=dict)
     decisions: tuple[Decision, ...] = ()
     findings: tuple[Finding, ...] = ()
@@ -199,7 +199,7 @@ class Resolution:
     def _dispatcher(self) -> V1Dispatcher | V2Dispatcher:
         lora = self.lora
         if self.runner is Runner.V2:
-            return V2Dispatcher(self.captures, lora.cases if lora is not None else (0,), self.shared_candidates)
+            return V2Dispatcher(self.captures, lora.cases if lora is not None else (0,), self.habits)
         return V1Dispatcher(
             self.cudagraph_mode,
             self.capture_sizes,

@@ -19,12 +19,11 @@ if TYPE_CHECKING:
 
 CHOICE = Rule(
     "CG609",
-    title="Runner V2 serves every model unless the environment, a missing Triton or an unsupported feature says V1.",
+    title="Runner V2 serves every model from 0.29.0, listed ones from 0.22.1; V1 what V2 lacks, or what was forced.",
     why="V2 is the newer runner; a few features exist in one of the two only.",
     example="Suffix decoding: V1, with a warning.",
     instead="Set VLLM_USE_V2_MODEL_RUNNER to 0 or 1.",
     source="vllm/config/vllm.py:730-767",
-    since="0.29.0",
 )
 UNSUPPORTED = Rule(
     "CG610",
@@ -67,15 +66,11 @@ def forced_by_environment(engine: Engine) -> bool | None:
 
 def choose(engine: Engine) -> Runner:
     """VllmConfig.use_v2_model_runner; evaluated anew whenever vLLM asks, since the mode counts."""
-    return _choice(engine)[0]
+    return choose_with_reason(engine)[0]
 
 
-def why(engine: Engine) -> str:
-    """The reason of the choice, for people."""
-    return _choice(engine)[1]
-
-
-def _choice(engine: Engine) -> tuple[Runner, str]:
+def choose_with_reason(engine: Engine) -> tuple[Runner, str]:
+    """The runner, and why it, for people."""
     d, facts = engine.deployment, engine.facts["runner"]
     if d.attention_config.hisparse_config is not None and engine.has(HISPARSE):
         if engine.v2_forced is False:

@@ -30,6 +30,8 @@ class CaptureSpec:
         num_ubatches: microbatches of the split twins that FULL graphs get; 1: no twins.
         decode_token_threshold: fewest tokens that are worth splitting.
         widest_mixed: no mixed graph above this many tokens (KDA RecoverSSM), or None.
+        rounds_decode: decode graphs are rounded up to whole requests; else sizes come as multiples already.
+        pieces_hold_requests: PIECEWISE graphs are made for a number of requests.
     """
 
     mode: CUDAGraphMode
@@ -43,6 +45,8 @@ class CaptureSpec:
     num_ubatches: int = 1
     decode_token_threshold: int = 0
     widest_mixed: int | None = None
+    rounds_decode: bool = True
+    pieces_hold_requests: bool = False
 
 
 def captures(spec: CaptureSpec) -> Captures:
@@ -74,7 +78,8 @@ def _mixed(spec: CaptureSpec) -> Iterable[Graph]:
     if spec.mode.mixed_mode is FULL:
         graphs = [Graph(size, min(size, most), None, None, loras) for size in sizes for loras in cases]
         return _with_twins(spec, graphs)
-    return [Graph(size, None, None, None, loras) for size in sizes for loras in cases]
+    held = [min(size, most) if spec.pieces_hold_requests else None for size in sizes]
+    return [Graph(size, num_reqs, None, None, loras) for size, num_reqs in zip(sizes, held, strict=True) for loras in cases]
 
 
 def _varlen_decode(spec: CaptureSpec) -> Iterable[Graph]:
@@ -89,6 +94,10 @@ def _varlen_decode(spec: CaptureSpec) -> Iterable[Graph]:
 
 def _uniform_decode(spec: CaptureSpec) -> Iterable[Graph]:
     """For each query length the size rounded up to whole requests, where such a batch can occur."""
+    if not spec.rounds_decode:
+        each = spec.query_len
+        sizes = [size for size in spec.sizes if each <= size <= spec.max_num_seqs * each]
+        return [Graph(size, size // each, each, None, loras) for size in sizes for loras in spec.lora_cases]
     widest = min(spec.max_num_seqs * spec.query_len, spec.max_capture_size)
     graphs = [
         Graph(tokens, tokens // query_len, query_len, None, loras)
@@ -133,18 +142,39 @@ def drafter_spec(
     )
 
 
+@dataclass(frozen=True)
+class DispatchHabits:
+    """How a release looks for a graph.
+
+    Attributes:
+        shared_candidates: one smallest size over both modes, rather than one a mode (until 0.28.0).
+        prefills_may_be_uniform: a batch of equally long prefills counts as uniform (until 0.27.1).
+        measures_prefills: the longest query counts even in a batch with a prefill (0.28.0 to 0.30.0).
+        looks_at_adapters: graphs are captured by adapter count (from 0.24.0).
+    """
+
+    shared_candidates: bool = False
+    prefills_may_be_uniform: bool = False
+    measures_prefills: bool = False
+    looks_at_adapters: bool = True
+
+
 class V2Dispatcher:
     """Answers which captured descriptor a batch runs in (lines 203-227, 380-394, 523-553).
 
     Only the smallest captured size that is not below the batch is looked at, for FULL first, then for PIECEWISE;
-    if no descriptor of that size fits, nothing larger is tried. `shared`: one smallest size over both modes.
+    if no descriptor of that size fits, nothing larger is tried. `habits`: how the release looks.
     """
 
-    def __init__(self, graphs: Captures, lora_cases: Sequence[int], shared: bool = False) -> None:
+    def __init__(self, graphs: Captures, lora_cases: Sequence[int], habits: DispatchHabits | None = None) -> None:
+        self.habits = habits or DispatchHabits()
         self._with_lora = sorted(case for case in lora_cases if case > 0)
         self._mode = {graph: mode for mode, captured in graphs.items() for graph in captured}
         in_full, in_pieces = graphs.get(FULL, ()), graphs.get(PIECEWISE, ())
-        lists = [[*in_full, *in_pieces]] if shared else [list(reversed(in_full)), list(reversed(in_pieces))]
+        if self.habits.shared_candidates:
+            lists = [[*in_full, *in_pieces]]
+        else:
+            lists = [list(reversed(in_full)), list(reversed(in_pieces))]
         self._candidates = [_by_case(captured) for captured in lists]
 
     def effective_loras(self, active: int) -> int:
@@ -159,11 +189,23 @@ class V2Dispatcher:
         return self.select(
             batch.num_tokens,
             batch.num_reqs,
-            uniform_token_count(batch),
-            None if batch.has_prefill else batch.max_query_len,
+            self.uniform_token_count(batch),
+            self.longest_query(batch),
             batch.num_active_loras,
             num_ubatches,
         )
+
+    def uniform_token_count(self, batch: Batch) -> int | None:
+        """Tokens of each request where all have the same and none is in prefill (vllm/v1/worker/utils.py:967-975)."""
+        if batch.has_prefill and not self.habits.prefills_may_be_uniform:
+            return None
+        return batch.max_query_len if batch.is_uniform else None
+
+    def longest_query(self, batch: Batch) -> int | None:
+        """Tokens of the longest request, or None: the batch must not use a decode graph of mixed lengths."""
+        if batch.has_prefill and not self.habits.measures_prefills:
+            return None
+        return batch.max_query_len
 
     def select(
         self,
@@ -174,8 +216,8 @@ class V2Dispatcher:
         num_active_loras: int = 0,
         num_ubatches: int = 1,
     ) -> Dispatch:
-        """The graph for a batch of this shape. `uniform` and `longest` are None for a batch with a prefill."""
-        loras = self.effective_loras(num_active_loras)
+        """The graph for a batch of this shape: its `uniform_token_count` and `longest_query`."""
+        loras = self.effective_loras(num_active_loras) if self.habits.looks_at_adapters else 0
         if num_tokens > 0:
             for by_case in self._candidates:
                 if loras not in by_case:
@@ -196,11 +238,6 @@ def _by_case(graphs: Sequence[Graph]) -> dict[int, tuple[list[int], list[list[Gr
     for graph in graphs:
         cases.setdefault(graph.num_active_loras, {}).setdefault(graph.num_tokens, []).append(graph)
     return {case: (sorted(sizes), [sizes[size] for size in sorted(sizes)]) for case, sizes in cases.items()}
-
-
-def uniform_token_count(batch: Batch) -> int | None:
-    """Tokens of each request where all have the same and none is in prefill (vllm/v1/worker/utils.py:967-975)."""
-    return batch.max_query_len if batch.is_uniform and not batch.has_prefill else None
 
 
 def _fits(graph: Graph, num_reqs: int, uniform: int | None, longest: int | None, num_ubatches: int) -> bool:

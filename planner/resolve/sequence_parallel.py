@@ -186,8 +186,8 @@ def add_rms_norm(engine: Engine) -> None:
         engine.set(RMS_NORM, "custom_ops", [*engine.custom_ops, "+rms_norm"])
 
 
-def common_multiple(engine: Engine, query_len: int) -> int:
-    """What capture sizes are rounded to on runner V1.
+def common_multiple(engine: Engine, query_len: int, stage: str) -> int:
+    """What capture sizes are rounded to where they are: whole requests, and whole shares of each rank.
 
     Raises:
         StartupError: CG645.
@@ -200,7 +200,7 @@ def common_multiple(engine: Engine, query_len: int) -> int:
         raise StartupError(
             f"no size is a multiple of both the decode query length {query_len} and tensor parallel size {tp}",
             code=MULTIPLES.code,
-            stage="resolve_cudagraph_mode_and_sizes",
+            stage=stage,
             raised_as="ValueError",
             raised_in="CompilationConfig",
             where="compilation_config.pass_config.enable_sp",

@@ -57,7 +57,8 @@ ADAPTIVE_MODE = Rule(
 def settle(engine: Engine, overrides: Overrides) -> Resolution:
     """The resolution of a configured engine."""
     d, trace = engine.deployment, engine.trace
-    chosen = runner.choose(engine)
+    chosen, why = runner.choose_with_reason(engine)
+    trace.decide(runner.CHOICE, "runner", None, chosen.value, why)
     configured = engine.graph_mode
     hooks.check_mixed_full(engine, configured)
     hooks.add_splitting_op(engine)
@@ -70,7 +71,7 @@ def settle(engine: Engine, overrides: Overrides) -> Resolution:
     given = _downgrade_input(engine, overrides, backend, chosen)
     final = downgrade.resolve_mode(start, given, trace)
     if given.rounds_sizes and final.decode_mode is CUDAGraphMode.FULL and given.query_len > 1:
-        given = replace(given, multiple_of=sequence_parallel.common_multiple(engine, given.query_len))
+        given = replace(given, multiple_of=sequence_parallel.common_multiple(engine, given.query_len, downgrade.STAGE))
     sizes = downgrade.round_sizes(final, engine.cudagraph_capture_sizes or [], given, trace)
     downgrade.check_mamba_blocks(final, given)
     lora = _lora(engine, chosen)
@@ -97,7 +98,7 @@ def settle(engine: Engine, overrides: Overrides) -> Resolution:
         num_ubatches=_num_twins(engine),
         data_parallel_ranks=d.data_parallel_size if d.model.is_moe else 1,
         pads_to=d.tensor_parallel_size if chosen is Runner.V1 and sequence_parallel.is_on(engine) else 1,
-        shared_candidates=engine.facts["runner"]["v2_shared_candidates"],
+        habits=_habits(engine),
         config=summary.settings(engine, chosen),
         decisions=tuple(trace.decisions),
         findings=tuple(trace.findings),
@@ -237,6 +238,10 @@ def _captures(
         if speculation is not None:
             extra = drafter.v1_drafter(speculation, final, sizes, engine.max_num_seqs, cases)
         return graphs, _noted(engine, extra)
+    if engine.facts["runner"]["v2_manager_rounds_sizes"]:
+        stage = "v2_manager_init"
+        multiple = sequence_parallel.common_multiple(engine, engine.query_len, stage)
+        sizes = downgrade.round_to(multiple, sizes, engine.trace, stage)
     spec = runner_v2.CaptureSpec(
         mode=final,
         sizes=sizes,
@@ -244,7 +249,9 @@ def _captures(
         max_num_seqs=engine.max_num_seqs,
         query_len=engine.query_len,
         query_lens=_query_lens(engine, final, sizes),
-        lora_cases=cases,
+        lora_cases=cases if engine.facts["runner"]["v2_lora_graphs"] else (0,),
+        rounds_decode=engine.facts["runner"]["v2_keeps_sizes"],
+        pieces_hold_requests=engine.breakable and engine.facts["runner"]["v2_pieces_hold_requests"],
         varlen_decode=_varlen(engine, overrides),
         num_ubatches=_num_twins(engine),
         decode_token_threshold=engine.deployment.dbo_decode_token_threshold,
@@ -252,10 +259,23 @@ def _captures(
     graphs = runner_v2.captures(spec)
     if speculation is None:
         return graphs, None
-    return graphs, _noted(engine, drafter.v2_drafter(speculation, spec, engine.breakable, backend.support))
+    found = drafter.v2_drafter(speculation, spec, engine.breakable, backend.support, engine.facts["drafter"])
+    return graphs, _noted(engine, found)
+
+
+def _habits(engine: Engine) -> runner_v2.DispatchHabits:
+    facts = engine.facts["runner"]
+    return runner_v2.DispatchHabits(
+        shared_candidates=facts["v2_shared_candidates"],
+        prefills_may_be_uniform=facts["v2_prefills_may_be_uniform"],
+        measures_prefills=facts["v2_measures_prefills"],
+        looks_at_adapters=facts["v2_lora_graphs"],
+    )
 
 
 def _varlen(engine: Engine, overrides: Overrides) -> bool:
+    if not engine.facts["runner"]["v2_varlen_decode"]:
+        return False
     if overrides.varlen_decode is not None:
         return overrides.varlen_decode
     return _verifies_adaptively(engine) and overrides.adaptive_mode is not False
@@ -266,6 +286,8 @@ def _query_lens(engine: Engine, final: CUDAGraphMode, sizes: Sequence[int]) -> t
     speculation = engine.speculation
     if speculation is None or speculation.schedule is None or final is CUDAGraphMode.NONE or not sizes:
         return (engine.query_len,)
+    if engine.facts["runner"]["v2_query_lens_as_given"]:
+        return tuple(tokens + 1 for _, _, tokens in speculation.schedule)
     try:
         found = schedule_steps(speculation.schedule, engine.max_num_seqs, speculation.num_speculative_tokens)
     except ScheduleError as error:

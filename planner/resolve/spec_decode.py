@@ -139,6 +139,16 @@ ADAPTIVE_VERIFICATION = Rule(
     source="vllm/config/vllm.py:3153-3180",
     since="0.29.0",
 )
+ADAPTIVE_METHOD = Rule(
+    "CG427",
+    title="Adaptive verification works with DSpark drafts only.",
+    why="It trims drafts by a confidence that only that drafter gives; later releases say the same by runner.",
+    example="enable_adaptive_verification with --spec-method eagle3 does not start.",
+    instead="Turn enable_adaptive_verification off, or draft with DSpark.",
+    source="vllm/config/speculative.py:1507 @ 0.29.0",
+    since="0.28.0",
+    until="0.29.0",
+)
 METHOD = Rule(
     "CG416",
     title="A speculative method needs what it drafts with: a known name, a draft model, a number of tokens.",
@@ -204,6 +214,13 @@ def read(engine: Engine) -> None:
             expert_parallel=d.enable_expert_parallel,
         )
     _check_aux_hidden_states(engine, method)
+    if engine.has(ADAPTIVE_METHOD) and options.enable_adaptive_verification and method != "dspark":
+        _refuse(
+            ADAPTIVE_METHOD,
+            f"adaptive verification does not work with {method}",
+            "speculative_config.enable_adaptive_verification",
+            ADAPTIVE_METHOD.instead,
+        )
     facts = engine.facts["speculative"]
     engine.speculation = Speculation(
         method,

@@ -49,7 +49,7 @@ def settings(engine: Engine, runner: Runner) -> dict[str, Any]:
         "custom_ops": engine.custom_ops,
         "cudagraph_num_of_warmups": engine.cudagraph_num_of_warmups,
         "cudagraph_specialize_lora": d.compilation_config.cudagraph_specialize_lora,
-        "pass_config": engine.passes,
+        "pass_config": _pass_config(engine),
         "use_v2_model_runner": runner is Runner.V2,
         "num_speculative_tokens": engine.num_speculative_tokens,
         "dynamic_sd_schedule": plain(speculation.schedule) if speculation is not None else None,
@@ -62,6 +62,12 @@ def settings(engine: Engine, runner: Runner) -> dict[str, Any]:
         "use_ubatching": engine.use_ubatching,
         "block_size": d.block_size or 16,
     }
+
+
+def _pass_config(engine: Engine) -> dict[str, Any]:
+    if engine.facts["levels"]["sequence_parallel_passes"]:
+        return engine.passes | {"sp_min_token_num": engine.sp_min_token_num}
+    return engine.passes
 
 
 def note_cliffs(engine: Engine, mode: CUDAGraphMode, sizes: Sequence[int], captures: Captures) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from cgplan.cli import app
 from cgplan.cli.app import COMMANDS, run
-from cgplan.resolve.document import from_document
+from cgplan.resolve.document_schema import from_document
 
 Run = Callable[[str], tuple[int, str, str]]
 

@@ -69,9 +69,7 @@ MAMBA = ModelShape(
     mamba_backends=("MAMBA2",),
     prefix_caching_default=False,
 )
-JAMBA = ModelShape(
-    architectures=("JambaForCausalLM",), model_type="jamba", is_hybrid=True, mamba_backends=("MAMBA1",)
-)
+JAMBA = ModelShape(architectures=("JambaForCausalLM",), model_type="jamba", is_hybrid=True, mamba_backends=("MAMBA1",))
 
 
 def given(**fields: Any) -> Deployment:

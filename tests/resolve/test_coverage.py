@@ -12,7 +12,7 @@ from cgplan.resolve.coverage import Coverage, CoverageRange
 from cgplan.resolve.dynamic_sd import tokens_at
 
 FULL, PIECEWISE, NONE = CUDAGraphMode.FULL, CUDAGraphMode.PIECEWISE, CUDAGraphMode.NONE
-TIERS = {"num_speculative_tokens_per_batch_size": [[1, 8, 4], [9, 64, 1]]}
+TIERS: dict[str, Any] = {"num_speculative_tokens_per_batch_size": [[1, 8, 4], [9, 64, 1]]}
 
 DEPLOYMENTS: list[dict[str, Any]] = [
     {"max_num_seqs": 64},

@@ -77,7 +77,12 @@ def test_b15_other_contexts_get_the_scheduler_defaults(context: UsageContext | N
 
 @pytest.mark.parametrize(
     ("context", "tp", "pp", "expected"),
-    [(OFFLINE, 1, 1, (4096, 256)), (SERVER, 1, 1, (2048, 128)), (SERVER, 2, 2, (8192, 512)), (OFFLINE, 4, 1, (16384, 1024))],
+    [
+        (OFFLINE, 1, 1, (4096, 256)),
+        (SERVER, 1, 1, (2048, 128)),
+        (SERVER, 2, 2, (8192, 512)),
+        (OFFLINE, 4, 1, (16384, 1024)),
+    ],
 )
 def test_cpu_limits_grow_with_the_workers(context: UsageContext, tp: int, pp: int, expected: tuple[int, int]) -> None:
     device = Gpu(name="cpu", platform="cpu", memory_bytes=64 * GIB)

@@ -7,12 +7,11 @@ from typing import Any
 import pytest
 from resolve_helpers import MLA, SPARSE_MLA, V1, V2, codes, compiling, drafting, outcome, rows
 
-from cgplan import CUDAGraphMode, ModelShape, SpeculativeOptions
-from cgplan.resolve.drafter import Drafter, speculator_class
-from cgplan.resolve.speculation import Speculation
+from cgplan import CUDAGraphMode, ModelShape
+from cgplan.resolve.drafter import Drafter
 
 FULL, PIECEWISE = CUDAGraphMode.FULL, CUDAGraphMode.PIECEWISE
-DYNAMIC = {"num_speculative_tokens_per_batch_size": [[1, 2, 3], [3, 4, 1]]}
+DYNAMIC: dict[str, Any] = {"num_speculative_tokens_per_batch_size": [[1, 2, 3], [3, 4, 1]]}
 TWO_LAYERS = MLA.model_copy(update={"num_nextn_predict_layers": 2})
 
 
@@ -31,7 +30,7 @@ def manager(drafter: Drafter, name: str) -> dict[str, list[tuple[int | None, ...
     [
         ("eagle", ModelShape(), "EagleSpeculator"),
         ("eagle3", ModelShape(), "EagleSpeculator"),
-        ("mtp", MLA, "MTPSpeculator"),
+        ("mtp", MLA.model_copy(update={"num_nextn_predict_layers": 1}), "MTPSpeculator"),
         ("mtp", ModelShape(model_type="gemma4_mtp"), "Gemma4Speculator"),
         ("mtp", TWO_LAYERS, "MultiModuleMTPSpeculator"),
         ("draft_model", ModelShape(), "StandaloneARSpeculator"),
@@ -48,7 +47,8 @@ def manager(drafter: Drafter, name: str) -> dict[str, list[tuple[int | None, ...
     ],
 )
 def test_the_class_that_drafts_on_v2(method: str, draft: ModelShape | None, name: str) -> None:
-    assert speculator_class(Speculation(method, 2, draft, None, SpeculativeOptions())) == name
+    options = drafting(method, 2) if draft is None else drafting(method, 2, model=draft)
+    assert drafter_of(env=V2, speculative_config=options).speculator == name
 
 
 def test_eagle_on_v2_has_prefill_and_decode_graphs() -> None:
@@ -121,7 +121,7 @@ def test_parallel_drafts_have_one_graph_a_request_count(method: str, query_len: 
 
 
 def test_a_schedule_gives_dflash_its_tiers() -> None:
-    """The draft pass has K + 1 queries, more than K, so its manager makes a graph a tier (cudagraph_utils.py:273-297)."""
+    """The draft pass has K + 1 queries, so its manager makes graphs for each tier (cudagraph_utils.py:273-297)."""
     found = manager(drafter_of(env=V2, speculative_config=drafting("dflash", 3, **DYNAMIC)), "query_cudagraph_manager")
     assert {row[2] for row in found["FULL"]} == {2, 4}
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from resolve_helpers import B200, B300, GB10, H100, RTX5090, codes, drafting, finding_codes, outcome, refused
 
-from cgplan import CompilationOptions, Gpu, ModelShape, StartupError
+from cgplan import CompilationOptions, CUDAGraphMode, Gpu, ModelShape, StartupError
 from cgplan.resolve.grid import GridInput, capture_sizes, decode_tiers, grid_up_to, request_counts
 from cgplan.trace import Trace
 
@@ -224,7 +224,7 @@ def test_contradictory_sizes_do_not_start(fields: dict[str, Any], code: str) -> 
 
 def test_no_grid_means_no_size_check() -> None:
     """The checks belong to the grid; without graphs it never runs."""
-    options = CompilationOptions(cudagraph_mode="NONE")
+    options = CompilationOptions(cudagraph_mode=CUDAGraphMode.NONE)
     found = outcome(compilation_config=options, cudagraph_capture_sizes=[])
     assert found.capture_sizes == ()
 

@@ -35,13 +35,38 @@ VOXTRAL = ModelShape(architectures=("VoxtralRealtimeGeneration",), is_multimodal
 BAILING = ModelShape(architectures=("BailingMoeV3ForCausalLM",), is_moe=True)
 KDA_OP = "vllm::bailing_v3_kda_attention"
 
-BREAKABLE = """AliceAIForCausalLM BeamForCausalLM DeepseekV32MTPModel DeepseekV32ForCausalLM DeepseekV4ForCausalLM
-DeepseekV4ForConditionalGeneration DeepSeekV4MTPModel DeepseekV41ForCausalLM Dots3NoteForCausalLM Dots3NoteMTPModel
-Glm5NextForCausalLM Glm5NextForConditionalGeneration Glm5NextMTPModel GlmMoeDsaForCausalLM HYV4ForCausalLM HYV4MTPModel
-InklingForCausalLM InklingForConditionalGeneration KimiK3ForConditionalGeneration KimiK3MTPModel KimiLinearForCausalLM
-MiniMaxM3SparseForCausalLM MiniMaxM3SparseForConditionalGeneration MuseSpark1xForCausalLM
-MuseSparkForConditionalGeneration Qwen4ExpForCausalLM Qwen4ExpForConditionalGeneration Qwen4ExpMTP Step5ForCausalLM
-Step5ForConditionalGeneration""".split()
+BREAKABLE = [
+    "AliceAIForCausalLM",
+    "BeamForCausalLM",
+    "DeepseekV32MTPModel",
+    "DeepseekV32ForCausalLM",
+    "DeepseekV4ForCausalLM",
+    "DeepseekV4ForConditionalGeneration",
+    "DeepSeekV4MTPModel",
+    "DeepseekV41ForCausalLM",
+    "Dots3NoteForCausalLM",
+    "Dots3NoteMTPModel",
+    "Glm5NextForCausalLM",
+    "Glm5NextForConditionalGeneration",
+    "Glm5NextMTPModel",
+    "GlmMoeDsaForCausalLM",
+    "HYV4ForCausalLM",
+    "HYV4MTPModel",
+    "InklingForCausalLM",
+    "InklingForConditionalGeneration",
+    "KimiK3ForConditionalGeneration",
+    "KimiK3MTPModel",
+    "KimiLinearForCausalLM",
+    "MiniMaxM3SparseForCausalLM",
+    "MiniMaxM3SparseForConditionalGeneration",
+    "MuseSpark1xForCausalLM",
+    "MuseSparkForConditionalGeneration",
+    "Qwen4ExpForCausalLM",
+    "Qwen4ExpForConditionalGeneration",
+    "Qwen4ExpMTP",
+    "Step5ForCausalLM",
+    "Step5ForConditionalGeneration",
+]
 
 
 def test_gpt_oss_raises_the_maximum_and_appends_nothing() -> None:
@@ -101,7 +126,9 @@ def test_block_diffusion_needs_runner_v2() -> None:
     assert refused(model=DIFFUSION, env=V1).code == "CG610"
 
 
-@pytest.mark.parametrize(("mode", "starts"), [("FULL", False), ("FULL_DECODE_ONLY", True), ("FULL_AND_PIECEWISE", True)])
+@pytest.mark.parametrize(
+    ("mode", "starts"), [("FULL", False), ("FULL_DECODE_ONLY", True), ("FULL_AND_PIECEWISE", True)]
+)
 def test_voxtral_realtime_refuses_full_mixed_batches(mode: str, starts: bool) -> None:
     options = compiling(cudagraph_mode=mode)
     if starts:
@@ -224,9 +251,7 @@ INVARIANT = {"VLLM_BATCH_INVARIANT": "1"}
         ({"gpu": T4, "dtype": "bfloat16"}, False),
     ],
 )
-def test_batch_invariance_turns_breakable_graphs_on_for_tuned_layers(
-    fields: dict[str, Any], breakable: bool
-) -> None:
+def test_batch_invariance_turns_breakable_graphs_on_for_tuned_layers(fields: dict[str, Any], breakable: bool) -> None:
     """The shapes are those of a rank of Llama 3.1 8B; each GPU family has tables of its own."""
     found = outcome(**{"env": INVARIANT, **fields})
     assert (found.config["breakable_cudagraph"] == "1") is breakable

@@ -143,9 +143,9 @@ def test_pooling_comes_before_encoder_decoder() -> None:
     assert configured(model=model, compilation_config=piecewise) is CUDAGraphMode.FULL_DECODE_ONLY
 
 
-LAYERWISE = {"kv_connector": "LMCacheConnectorV1", "kv_role": "kv_both"}
-LAYERWISE_ON = {**LAYERWISE, "kv_connector_extra_config": {"use_layerwise": True}}
-NIXL = {"kv_connector": "NixlConnector", "kv_role": "kv_both"}
+LAYERWISE: dict[str, Any] = {"kv_connector": "LMCacheConnectorV1", "kv_role": "kv_both"}
+LAYERWISE_ON: dict[str, Any] = {**LAYERWISE, "kv_connector_extra_config": {"use_layerwise": True}}
+NIXL: dict[str, Any] = {"kv_connector": "NixlConnector", "kv_role": "kv_both"}
 
 
 def multi(*children: dict[str, Any]) -> dict[str, Any]:
@@ -189,9 +189,7 @@ def test_connector_with_other_modes(asked: str, mode: str | None, after: str) ->
     assert configured(kv_transfer_config=transfer, compilation_config=options).value == after
 
 
-@pytest.mark.parametrize(
-    "transfer", [{"kv_connector": "LMCacheConnectorV1"}, {"kv_role": "kv_both"}]
-)
+@pytest.mark.parametrize("transfer", [{"kv_connector": "LMCacheConnectorV1"}, {"kv_role": "kv_both"}])
 def test_a_connector_without_a_role_does_not_start(transfer: dict[str, Any]) -> None:
     """vllm/config/kv_transfer.py:117-121; a role without a connector fails in the connector factory."""
     assert refused(kv_transfer_config=KVTransferOptions(**transfer)).raised_in == "VllmConfig"
@@ -200,7 +198,9 @@ def test_a_connector_without_a_role_does_not_start(transfer: dict[str, Any]) -> 
 def test_malformed_children_demand_nothing() -> None:
     facts = {"layerwise": {"L": "use_layerwise"}, "multi": {"M": "connectors"}}
     assert not demands_piecewise("M", {"connectors": "L"}, facts)
-    assert not demands_piecewise("M", {"connectors": [7, {"kv_connector": "L", "kv_connector_extra_config": None}]}, facts)
+    assert not demands_piecewise(
+        "M", {"connectors": [7, {"kv_connector": "L", "kv_connector_extra_config": None}]}, facts
+    )
     assert demands_piecewise("L", {"use_layerwise": 1}, facts)
 
 

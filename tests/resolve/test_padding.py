@@ -45,9 +45,7 @@ def test_round_up(value: int, multiple: int, up: int) -> None:
         ("C6", 256, 9, 16, 43.75),
     ],
 )
-def test_c1_to_c6_waste(
-    env: dict[str, str], row: str, max_num_seqs: int, batch: int, size: int, waste: float
-) -> None:
+def test_c1_to_c6_waste(env: dict[str, str], row: str, max_num_seqs: int, batch: int, size: int, waste: float) -> None:
     found = outcome(max_num_seqs=max_num_seqs, env=env)
     answer = found.dispatch(batch, has_prefill=True)
     assert answer.num_tokens == size == found.padded(batch), row

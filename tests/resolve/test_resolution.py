@@ -9,7 +9,8 @@ import pytest
 from resolve_helpers import MLA, V1, V2, compiling, drafting, given, outcome, rows
 
 from cgplan import Batch, CUDAGraphMode, Graph, Overrides, resolve
-from cgplan.resolve.document import as_document, from_document
+from cgplan.resolve.document import as_document
+from cgplan.resolve.document_schema import from_document
 
 FULL, PIECEWISE, NONE = CUDAGraphMode.FULL, CUDAGraphMode.PIECEWISE, CUDAGraphMode.NONE
 
@@ -40,7 +41,7 @@ def test_dispatch_fills_in_what_is_left_out(env: dict[str, str], call: dict[str,
         {"num_tokens": 4, "num_active_loras": -1},
     ],
 )
-def test_impossible_batches_are_refused(call: dict[str, int]) -> None:
+def test_impossible_batches_are_refused(call: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="no batch has"):
         outcome().dispatch(**call)
 
@@ -70,9 +71,7 @@ def test_it_is_frozen() -> None:
         found.max_num_seqs = 3  # type: ignore[misc]
 
 
-@pytest.mark.parametrize(
-    ("max_loras", "unreachable"), [(1, {2}), (2, {3}), (3, set()), (4, {5}), (7, set()), (8, {9})]
-)
+@pytest.mark.parametrize(("max_loras", "unreachable"), [(1, {2}), (2, {3}), (3, set()), (4, {5}), (7, set()), (8, {9})])
 @pytest.mark.parametrize("env", [V1, V2], ids=["V1", "V2"])
 def test_a_case_of_more_adapters_than_a_batch_has_is_unreachable(
     env: dict[str, str], max_loras: int, unreachable: set[int]

@@ -164,7 +164,9 @@ def test_c9_decode_keys_hold_at_most_the_widest_batch(query_len: int, max_num_se
     found = outcome(**options)
     widest = max(graph.num_tokens for graph in found.captures[FULL])
     assert widest == min(query_len * max_num_seqs, found.max_capture_size)
-    assert found.graph_count(FULL) == len([s for s in found.capture_sizes if query_len <= s <= query_len * max_num_seqs])
+    assert found.graph_count(FULL) == len(
+        [s for s in found.capture_sizes if query_len <= s <= query_len * max_num_seqs]
+    )
     if query_len == 1:
         assert found.graph_count(FULL) == full
 

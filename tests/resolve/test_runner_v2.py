@@ -8,7 +8,7 @@ import pytest
 from resolve_helpers import MOE, V2, drafting, outcome, rows
 
 from cgplan import Batch, CUDAGraphMode, Graph, ModelShape
-from cgplan.resolve.runner_v2 import CaptureSpec, V2Dispatcher, captures, drafter_spec, uniform_token_count
+from cgplan.resolve.runner_v2 import CaptureSpec, V2Dispatcher, captures, drafter_spec
 
 FULL, PIECEWISE, NONE = CUDAGraphMode.FULL, CUDAGraphMode.PIECEWISE, CUDAGraphMode.NONE
 TIER_SIZES = [1, 2, 4, 5, 8, 10, 16, 20, 24]
@@ -143,9 +143,7 @@ def test_tiers_follow_the_schedule() -> None:
 
 
 def test_ubatch_twins_stand_beside_their_graphs() -> None:
-    given = spec(
-        "FULL_AND_PIECEWISE", [1, 2, 4, 8, 16, 32, 40, 64], 64, num_ubatches=2, decode_token_threshold=32
-    )
+    given = spec("FULL_AND_PIECEWISE", [1, 2, 4, 8, 16, 32, 40, 64], 64, num_ubatches=2, decode_token_threshold=32)
     assert made(given)["FULL"] == [
         (64, 64, 1),
         (64, 64, 1, None, 0, 2),
@@ -230,17 +228,19 @@ def test_adapters_without_a_captured_case() -> None:
 
 
 @pytest.mark.parametrize(
-    ("batch", "count"),
+    ("batch", "mode"),
     [
-        (Batch(12, 3, 4), 4),
-        (Batch(12, 3, 4, has_prefill=True), None),
-        (Batch(11, 3, 4), None),
-        (Batch(3, 3, 1), 1),
-        (Batch(0, 0, 0), None),
+        (Batch(12, 3, 4), FULL),
+        (Batch(4, 1, 4), FULL),
+        (Batch(12, 3, 4, has_prefill=True), PIECEWISE),
+        (Batch(11, 3, 4), PIECEWISE),
+        (Batch(12, 4, 3), PIECEWISE),
+        (Batch(4, 4, 1), PIECEWISE),
     ],
 )
-def test_uniform_token_count(batch: Batch, count: int | None) -> None:
-    assert uniform_token_count(batch) == count
+def test_uniform_graphs_serve_equal_requests_without_a_prefill(batch: Batch, mode: CUDAGraphMode) -> None:
+    given = spec("FULL_AND_PIECEWISE", [4, 8, 12, 16], 4, query_len=4)
+    assert V2Dispatcher(captures(given), (0,)).dispatch(batch).mode is mode
 
 
 def test_one_token_decodes_find_no_graph_of_speculative_decoding() -> None:

@@ -10,7 +10,7 @@ from resolve_helpers import MLA, V1, V2, codes, compiling, configured, drafting,
 from cgplan import CUDAGraphMode, Deployment, ModelShape, Overrides, SpeculativeOptions, StartupError, resolve
 from cgplan.resolve.speculation import Speculation
 
-DYNAMIC = {"num_speculative_tokens_per_batch_size": [[1, 8, 3], [9, 64, 1]]}
+DYNAMIC: dict[str, Any] = {"num_speculative_tokens_per_batch_size": [[1, 8, 3], [9, 64, 1]]}
 SHORT_DRAFT = ModelShape(num_hidden_layers=1, max_model_len=2048)
 
 
@@ -191,12 +191,17 @@ def _draft_of(method: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("mode", "after"), [("FULL", "PIECEWISE"), ("FULL_DECODE_ONLY", "PIECEWISE"), ("PIECEWISE", "PIECEWISE"), ("NONE", "NONE")]
+    ("mode", "after"),
+    [("FULL", "PIECEWISE"), ("FULL_DECODE_ONLY", "PIECEWISE"), ("PIECEWISE", "PIECEWISE"), ("NONE", "NONE")],
 )
 def test_v1_schedules_allow_piecewise_only(mode: str, after: str) -> None:
     options = drafting(**DYNAMIC)
-    assert configured(env=V1, speculative_config=options, compilation_config=compiling(cudagraph_mode=mode)).value == after
-    assert configured(env=V2, speculative_config=options, compilation_config=compiling(cudagraph_mode=mode)).value == mode
+    assert (
+        configured(env=V1, speculative_config=options, compilation_config=compiling(cudagraph_mode=mode)).value == after
+    )
+    assert (
+        configured(env=V2, speculative_config=options, compilation_config=compiling(cudagraph_mode=mode)).value == mode
+    )
 
 
 def test_v1_schedules_without_compilation_have_no_graph() -> None:
@@ -214,7 +219,7 @@ def test_an_invalid_schedule_stops_v2_when_it_builds_its_graphs() -> None:
     assert outcome(env=V1, speculative_config=options).cudagraph_mode is CUDAGraphMode.PIECEWISE
 
 
-ADAPTIVE = {"enable_adaptive_verification": True}
+ADAPTIVE: dict[str, Any] = {"enable_adaptive_verification": True}
 
 
 @pytest.mark.parametrize(
@@ -244,9 +249,7 @@ def test_adaptive_verification_refusals(fields: dict[str, Any], code: str) -> No
     ],
 )
 def test_adaptive_verification_separates_decode(mode: str, pieces: bool, after: str) -> None:
-    found = resolve(
-        _adaptive(mode=mode), Overrides(piecewise_available=pieces)
-    )
+    found = resolve(_adaptive(mode=mode), Overrides(piecewise_available=pieces))
     assert found.cudagraph_mode.value == after
     full = found.captures[CUDAGraphMode.FULL]
     assert {(graph.uniform_query_len, graph.max_query_len) for graph in full} == {(None, 4)}
@@ -271,7 +274,14 @@ def test_adaptive_verification_needs_a_backend_for_any_lengths(support: str) -> 
 
 @pytest.mark.parametrize(
     ("method", "layers", "tokens", "several"),
-    [("mtp", 2, 2, True), ("mtp", 3, 2, True), ("mtp", 2, 1, False), ("mtp", 1, 4, False), ("mtp", None, 4, False), ("eagle", 2, 2, False)],
+    [
+        ("mtp", 2, 2, True),
+        ("mtp", 3, 2, True),
+        ("mtp", 2, 1, False),
+        ("mtp", 1, 4, False),
+        ("mtp", None, 4, False),
+        ("eagle", 2, 2, False),
+    ],
 )
 def test_multi_module_mtp(method: str, layers: int | None, tokens: int, several: bool) -> None:
     draft = MLA.model_copy(update={"num_nextn_predict_layers": layers})

@@ -160,7 +160,9 @@ def test_partition_with_the_eager_backend_stops_v1() -> None:
     assert refused(compilation_config=options, env=V1).code == "CG224"
 
 
-@pytest.mark.parametrize(("torch", "starts"), [("2.13.0", True), ("2.9.0", True), ("2.8.0", False), ("2.9.0.dev1", True)])
+@pytest.mark.parametrize(
+    ("torch", "starts"), [("2.13.0", True), ("2.9.0", True), ("2.8.0", False), ("2.9.0.dev1", True)]
+)
 def test_f5_partition_needs_torch_2_9(torch: str, starts: bool) -> None:
     """vllm/config/compilation.py:1004-1012."""
     options = compiling(use_inductor_graph_partition=True)
@@ -174,8 +176,9 @@ def test_f5_partition_needs_torch_2_9(torch: str, starts: bool) -> None:
 @pytest.mark.parametrize("name", ["fuse_rope_kvcache", "fuse_qk_norm_rope_kvcache"])
 def test_rotary_cache_fusions_exist_on_rocm_only(name: str) -> None:
     """vllm/config/compilation.py:282-293 switches them off on CUDA before anything reads them."""
-    for extra in ({}, {"splitting_ops": []}):
-        options = compiling(pass_config={name: True}, cudagraph_mode="FULL", **extra)
+    given: list[list[str] | None] = [None, []]
+    for ops_ in given:
+        options = compiling(pass_config={name: True}, cudagraph_mode="FULL", splitting_ops=ops_)
         found = outcome(compilation_config=options)
         assert found.config["pass_config"][name] is False
         assert found.config["compile_ranges_endpoints"] == [8192]

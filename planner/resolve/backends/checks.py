@@ -265,5 +265,6 @@ _CHECKS: dict[str, _Checks] = {
     "flashinfer_mla_sparse_sm90": _Checks(combinations.flashinfer_mla_sparse_sm90),
     "step5_dsa": _Checks(combinations.step5),
     "dsv41_flashmla": _BlocksByCapability(),
+    "mega_attn": _Checks(combinations.mega_attn),
     "dsv4_flashinfer": _Checks(combinations.dsv4_flashinfer),
 }

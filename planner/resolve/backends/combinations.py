@@ -60,13 +60,10 @@ def flash_attention_combination(layer: Layer, mm_prefix: bool) -> Reason | None:
         block_size=layer.block_size,
         supports_hd256=True,
     )
-    if quantized and layer.since("0.27.1"):
-        if not fp8_kv(layer, version(head_size_v=layer.head_size), layer.head_size):
-            return no(
-                "an FP8 KV cache needs FlashAttention 3 on 9.x, or 4 on 10.x (on 9.x with head size 512)"
-                if layer.since("0.31.0")
-                else "an FP8 KV cache needs FlashAttention 3 on 9.x, or 4 on 10.x"
-            )
+    checked = quantized and layer.since("0.27.1")
+    if checked and not fp8_kv(layer, version(head_size_v=layer.head_size), layer.head_size):
+        also = " (on 9.x with head size 512)" if layer.since("0.31.0") else ""
+        return no(f"an FP8 KV cache needs FlashAttention 3 on 9.x, or 4 on 10.x{also}")
     if mm_prefix and version() != 4:
         return no("multimodal prefixes need FlashAttention 4, which does not serve this head size here")
     return None
@@ -86,7 +83,7 @@ def b12x(layer: Layer) -> Reason | None:
         return no("it takes bfloat16 queries only")
     if layer.kv_dtype == "float16":
         return no("it has no float16 KV cache")
-    if layer.kv_dtype not in UNQUANTIZED_KV and layer.kv_dtype not in ("fp8", "fp8_e4m3"):
+    if is_quantized(layer, layer.kv_dtype) and layer.kv_dtype not in ("fp8", "fp8_e4m3"):
         return no("of the quantized KV caches it takes fp8 and fp8_e4m3 only")
     return None if "b12x" in layer.installed.packages else no("the package b12x is missing")
 
@@ -209,6 +206,10 @@ def dsv4_flashinfer(layer: Layer) -> Reason | None:
     if major == 12 and not layer.installed.flashinfer:
         return no("FlashInfer's sparse MLA decode is missing")
     return None
+
+
+def mega_attn(layer: Layer) -> Reason | None:
+    return None if layer.capability[0] == 10 else no("its kernel is built for compute capability 10.x only")
 
 
 def step5(layer: Layer) -> Reason | None:

@@ -140,9 +140,7 @@ def catalogue(release: str) -> Catalogue:
         orders=tuple(_order(entry) for entry in table["order"]),
         settings={name: frozenset(models) for name, models in table["settings"].items()},
         models={
-            architecture: _model(entry)
-            for entry in table["model"].values()
-            for architecture in entry["architectures"]
+            architecture: _model(entry) for entry in table["model"].values() for architecture in entry["architectures"]
         },
     )
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from ...deployment import Deployment
 from ...errors import InputError, StartupError, shorten
 from ...model_shape import ModelShape
+from ...releases import holds
 from ...trace import Rule, Trace
 from ...vocabulary import AttentionCGSupport
 from .facts import Catalogue, ModelGroups
@@ -27,6 +28,17 @@ MAMBA_BATCH_INVARIANT = Rule(
     example="VLLM_BATCH_INVARIANT=1 with Qwen3-Next: vLLM does not start.",
     instead="Unset VLLM_BATCH_INVARIANT for such models.",
     source="vllm/v1/attention/selector.py:243-249",
+    since="0.20.2",
+)
+BATCH_INVARIANT_ON_REQUEST = Rule(
+    code="CG345",
+    title="Batch-invariant mode takes a few backends only, and wants one of them named",
+    why="The worker looked at --attention-backend alone, before a backend was selected.",
+    example="VLLM_BATCH_INVARIANT=1 without --attention-backend: vLLM does not start.",
+    instead="Give --attention-backend FLASH_ATTN or TRITON_ATTN, for MLA FLASH_ATTN_MLA or TRITON_MLA.",
+    source="vllm/model_executor/layers/batch_invariant.py:990-1025",
+    until="0.19.1",
+    release="0.19.1",
 )
 ATTENTION_OF_MODEL = Rule(
     code="CG327",
@@ -35,6 +47,7 @@ ATTENTION_OF_MODEL = Rule(
     example="DeepSeek V4 on an H200: FLASHMLA_SPARSE_DSV4.",
     instead="Give one of the model's own backends with --attention-backend.",
     source="vllm/models/deepseek_v4/nvidia/model.py:537-566",
+    since="0.20.2",
 )
 
 OTHER_PLATFORM = Rule(
@@ -52,6 +65,9 @@ DRAFTS_WITHOUT_ATTENTION = frozenset(
 """Speculative methods whose drafter has no attention layers of its own."""
 
 NON_CAUSAL_DRAFTS = frozenset({"dflash", "dspark"})
+
+BATCH_INVARIANT_BACKENDS = ("FLASH_ATTN", "TRITON_ATTN", "FLASH_ATTN_MLA", "TRITON_MLA")
+"""What CG345 takes."""
 
 
 @dataclass(frozen=True)
@@ -102,6 +118,8 @@ class GroupChooser:
         """All groups, the main backend's name, and the candidates rejected for it."""
         model = self.model
         found: list[Decided] = []
+        if everything and is_batch_invariant(self.deployment) and not holds(self.facts.release, "0.20.2"):
+            self._check_batch_invariant()
         name = "none"
         rejected: Rejected = ()
         own = self.facts.models.get(model.architecture)
@@ -122,6 +140,18 @@ class GroupChooser:
         if everything:
             self._draft(found)
         return found, name, rejected
+
+    def _check_batch_invariant(self) -> None:
+        if self.request.backend not in BATCH_INVARIANT_BACKENDS:
+            raise StartupError(
+                f"batch-invariant mode needs a backend that is named and has such kernels, not {self.request.backend}",
+                code=BATCH_INVARIANT_ON_REQUEST.code,
+                stage="init_device",
+                raised_as="RuntimeError",
+                raised_in="init_batch_invariance",
+                where="--attention-backend",
+                fix=f"use {', '.join(BATCH_INVARIANT_BACKENDS)}",
+            )
 
     def _main_layer(self, everything: bool) -> tuple[Layer, str, str]:
         """The main attention layers, their kind here, and vLLM's name of the kind."""
@@ -160,9 +190,7 @@ class GroupChooser:
             self.trace.decide(BACKEND_PER_KIND, "attention_backend", self.request.backend, name)
         if selected.backend.platform != "cuda":
             platform = selected.backend.platform
-            message = (
-                f"{selected.backend.enum} is a backend of platform {platform}; vLLM does not notice here"
-            )
+            message = f"{selected.backend.enum} is a backend of platform {platform}; vLLM does not notice here"
             self.trace.find(OTHER_PLATFORM, "error", message, where="--attention-backend")
         return selected
 
@@ -238,7 +266,7 @@ class GroupChooser:
             name = own.attention.get(major, own.attention["other"])
             self.trace.decide(ATTENTION_OF_MODEL, "attention_backend", asked, name, f"{own.source}")
             self.trace.assume(f"{self.model.architecture}: the build has {name} and it fits this TP size")
-        return Selected(self.facts.backends[name])
+        return Selected(self.facts.own.get(name) or self.facts.backends[name])
 
     def _own_groups(self, found: list[Decided], own: ModelGroups, layer: Layer) -> None:
         for class_name, name, level_name, kind in own.extra:
@@ -256,7 +284,7 @@ class GroupChooser:
                     where="model.mamba_backends",
                     fix=f"known: {', '.join(self.facts.mamba)}",
                 )
-            if everything and is_batch_invariant(self.deployment):
+            if everything and is_batch_invariant(self.deployment) and holds(self.facts.release, "0.20.2"):
                 raise StartupError(
                     f"{backend.name} has no batch-invariant kernels",
                     code="CG304",
@@ -277,11 +305,7 @@ class GroupChooser:
         method = (spec.method or ("draft_model" if spec.model is not None else "ngram")).lower()
         model: ModelShape = spec.model if spec.model is not None else self.model
         own = self.facts.models.get(model.architecture)
-        if (
-            method in DRAFTS_WITHOUT_ATTENTION
-            or model.is_attention_free
-            or (own is not None and own.attention)
-        ):
+        if method in DRAFTS_WITHOUT_ATTENTION or model.is_attention_free or (own is not None and own.attention):
             return
         if spec.model is None:
             self.trace.assume(f"the {method} drafter's attention layers have the shape of the target's")

@@ -27,7 +27,8 @@ class Installed(NamedTuple):
 class Layer(NamedTuple):
     """One kind of attention layer with everything its selection depends on.
 
-    `release` is the vLLM release that asks. Fields follow vllm/v1/attention/selector.py:23-43 and the parts of the configuration that backends read.
+    `release` is the vLLM release that asks. The other fields follow vllm/v1/attention/selector.py:23-43 and the parts
+    of the configuration that backends read.
     Head counts are per tensor parallel rank; block_size is in tokens, None unless the user gave one.
     `kv_dtype` is the layer's KV cache dtype, `run_kv_dtype` that of the whole run. `unclamped_window`: some
     layer of the model has a sliding window that an image may look beyond. `fa_version` is
@@ -70,7 +71,6 @@ class Layer(NamedTuple):
     index_topk: int | None
     imported_before_env: bool = False
     """The backend's module was imported before VLLM_BATCH_INVARIANT was set."""
-
 
     def since(self, first: str) -> bool:
         """Whether vLLM is release `first` or newer."""
@@ -175,12 +175,7 @@ def _fa4_takes(layer: Layer, head_size: int, head_size_v: int | None) -> bool:
 
 def uses_hd256_kernel(layer: Layer, head_size: int | None, head_size_v: int | None = None) -> bool:
     """Whether FlashAttention 4 would run its own kernel for head size 256 (fa_utils.py:224-233), since 0.29.0."""
-    return (
-        head_size == 256
-        and head_size_v in (None, 256)
-        and layer.capability[0] in (10, 11)
-        and layer.since("0.29.0")
-    )
+    return head_size == 256 and head_size_v in (None, 256) and layer.capability[0] in (10, 11) and layer.since("0.29.0")
 
 
 def trtllm_kernels(layer: Layer) -> bool:

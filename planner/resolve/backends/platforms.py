@@ -1,6 +1,6 @@
 """Selection of a backend where the platform is not CUDA: vllm/platforms/{rocm,xpu,cpu}.py at 0.33.0.
 
-Only what the deployment tells is used; what AITER or the CPU can do is assumed and said so.
+What older releases did not have yet is asked with `layer.since`. Only what the deployment tells is used; what AITER or the CPU can do is assumed and said so.
 """
 
 from __future__ import annotations
@@ -13,7 +13,15 @@ from .combinations import Reason
 from .facts import Catalogue
 from .layer import Layer
 from .selection import AUTOMATIC, Selected
-from .support import ALWAYS, FLASH_ATTENTION_LEVEL, SINGLE_TOKEN, Level
+from .support import (
+    ALWAYS,
+    FIXED_LEVEL,
+    FLASH_ATTENTION_3_LEVEL,
+    FLASH_ATTENTION_LEVEL,
+    SINGLE_TOKEN,
+    UNIFORM_BATCH,
+    Level,
+)
 
 
 def choose_elsewhere(
@@ -64,7 +72,7 @@ def _rocm(deployment: Deployment, layer: Layer, name: str | None, facts: Catalog
         if against:
             raise _refused(name, "; ".join(reason.text for reason in against))
         return Selected(facts.backends[name])
-    order = _rocm_order(deployment, layer, trace)
+    order = [name for name in _rocm_order(deployment, layer, trace) if name in facts.backends]
     rejected: list[tuple[str, tuple[Reason, ...]]] = []
     for candidate in order:
         against = reasons(facts.backends[candidate], layer)
@@ -84,9 +92,7 @@ def _rocm(deployment: Deployment, layer: Layer, name: str | None, facts: Catalog
 def _rocm_order(deployment: Deployment, layer: Layer, trace: Trace) -> list[str]:
     env = deployment.env
     found = "aiter" in deployment.software.packages
-    trace.assume(
-        f"AITER is {'' if found else 'not '}installed (software.packages) and the GPU is of the CDNA family"
-    )
+    trace.assume(f"AITER is {'' if found else 'not '}installed (software.packages) and the GPU is of the CDNA family")
     enabled = found and env.get("VLLM_ROCM_USE_AITER", "0").lower() in ("1", "true")
 
     def switched_on(flag: str) -> bool:
@@ -98,7 +104,9 @@ def _rocm_order(deployment: Deployment, layer: Layer, trace: Trace) -> list[str]
         if switched_on("VLLM_ROCM_USE_AITER_MLA"):
             return ["ROCM_AITER_MLA", "TRITON_MLA", "ROCM_AITER_TRITON_MLA"]
         return ["TRITON_MLA"]
-    order = [] if layer.kv_connector or deployment.model.is_encoder_decoder else ["ROCM_ATTN"]
+    no_connector = layer.kv_connector and layer.since("0.23.0")
+    no_cross = deployment.model.is_encoder_decoder and layer.since("0.26.0")
+    order = [] if no_connector or no_cross else ["ROCM_ATTN"]
     if switched_on("VLLM_ROCM_USE_AITER_MHA"):
         order.append("ROCM_AITER_FA")
     if found:
@@ -109,46 +117,57 @@ def _rocm_order(deployment: Deployment, layer: Layer, trace: Trace) -> list[str]
 def _xpu(layer: Layer, name: str | None, facts: Catalogue) -> Selected:
     """vllm/platforms/xpu.py:144-265."""
     backends = facts.backends
-    flash = Selected(
-        backends["FLASH_ATTN"],
-        level=Level(ALWAYS, f"XPU ({FLASH_ATTENTION_LEVEL.source})", FLASH_ATTENTION_LEVEL),
-    )
-    if layer.kv_dtype.startswith("turboquant_"):
+    triton = Selected(backends["TRITON_ATTN"])
+    flash = Selected(backends["FLASH_ATTN"], level=_xpu_flash_level(layer))
+    if layer.kv_dtype.startswith("turboquant_") and layer.since("0.20.2"):
         return Selected(backends["TURBOQUANT"])
     if layer.sparse:
         return Selected(backends["XPU_MLA_SPARSE"])
     if layer.mla:
         return _xpu_mla(layer, name, facts)
     if name == "TRITON_ATTN":
-        return Selected(backends["TRITON_ATTN"])
-    if layer.batch_invariant:
-        return flash if name == "FLASH_ATTN" else Selected(backends["TRITON_ATTN"])
-    if layer.mm_prefix:
-        if name == "FLASH_ATTN":
+        return triton
+    if layer.batch_invariant and layer.since("0.31.0"):
+        return flash if name == "FLASH_ATTN" else triton
+    if layer.mm_prefix and layer.since("0.25.1"):
+        if name == "FLASH_ATTN" and layer.since("0.26.0"):
             return flash
-        fits = layer.dtype != "float32" and layer.head_size in backends["TRITON_FLASH_ATTN"].heads
-        if name in (None, "TRITON_FLASH_ATTN") and fits:
-            return Selected(backends["TRITON_FLASH_ATTN"])
-        return Selected(backends["TRITON_ATTN"])
+        return _xpu_composite(layer, name, facts) or triton
     if layer.dtype == "float32":
-        return Selected(backends["TRITON_ATTN"])
+        return triton
     if name not in (None, "FLASH_ATTN"):
         raise _refused(name or "", "XPU runs FLASH_ATTN and TRITON_ATTN")
     return flash
 
 
+def _xpu_composite(layer: Layer, name: str | None, facts: Catalogue) -> Selected | None:
+    """Triton for image masks, FlashAttention for the rest, since 0.33.0."""
+    if not layer.since("0.33.0") or name not in (None, "TRITON_FLASH_ATTN") or layer.dtype == "float32":
+        return None
+    composite = facts.backends["TRITON_FLASH_ATTN"]
+    return Selected(composite) if layer.head_size in composite.heads else None
+
+
+def _xpu_flash_level(layer: Layer) -> Level:
+    """FlashAttention 2 with an exception, from 0.22.1 to 0.24.0 and since 0.33.0 (flash_attn.py:619-632)."""
+    always = layer.since("0.33.0") or (layer.since("0.22.1") and not layer.since("0.25.1"))
+    rule = FLASH_ATTENTION_LEVEL if layer.since("0.33.0") else FLASH_ATTENTION_3_LEVEL
+    return Level(ALWAYS if always else UNIFORM_BATCH, f"XPU ({rule.source})", rule)
+
+
 def _xpu_mla(layer: Layer, name: str | None, facts: Catalogue) -> Selected:
+    triton = Selected(facts.backends["TRITON_MLA"])
+    if not layer.since("0.32.0"):
+        return triton
     if name not in (None, "TRITON_MLA", "FLASH_ATTN_MLA"):
         raise _refused(name or "", "XPU runs FLASH_ATTN_MLA and TRITON_MLA for MLA models")
     unquantized = layer.kv_dtype in facts.backends["FLASH_ATTN_MLA"].kv
     fits = layer.head_size == 576 and layer.dtype != "float32" and unquantized
     if name == "TRITON_MLA" or not (fits or name == "FLASH_ATTN_MLA"):
-        return Selected(facts.backends["TRITON_MLA"])
+        return triton
     if not fits:
         raise _refused("FLASH_ATTN_MLA", "on XPU it takes head size 576 and an unquantized KV cache")
-    decided = Level(
-        SINGLE_TOKEN, "XPU (vllm/v1/attention/backends/mla/flashattn_mla.py:279)", FLASH_ATTENTION_LEVEL
-    )
+    decided = Level(SINGLE_TOKEN, "XPU (vllm/v1/attention/backends/mla/flashattn_mla.py:279)", FIXED_LEVEL)
     return Selected(facts.backends["FLASH_ATTN_MLA"], level=decided, override="XPUFlashAttnMLABackend")
 
 
@@ -157,10 +176,14 @@ def _cpu(deployment: Deployment, layer: Layer, name: str | None, facts: Catalogu
     if layer.sparse:
         raise _refused("for sparse attention", "the CPU has none", "NotImplementedError")
     if layer.mla:
+        if not layer.since("0.28.0"):
+            raise _refused("for MLA", "the CPU has none before 0.28.0", "NotImplementedError")
+        if not layer.since("0.29.0"):
+            return Selected(facts.backends["CPU_MLA"])
         amx = "amx" in deployment.software.packages
         trace.assume(f"the CPU has {'' if amx else 'no '}AMX tiles (software.packages)")
         return Selected(facts.backends["AMX_MLA" if amx and name != "CPU_MLA" else "CPU_MLA"])
     cpu = facts.backends["CPU_ATTN"]
-    if layer.kv_dtype not in (*cpu.kv, "bfloat16", "float16"):
+    if layer.kv_dtype not in (*cpu.kv, "bfloat16", "float16") and layer.since("0.33.0"):
         raise _refused("CPU_ATTN", f"KV cache dtype {layer.kv_dtype}")
     return Selected(cpu)

@@ -48,10 +48,20 @@ BACKEND_PER_KIND = Rule(
     example='{"sliding_window": "TRITON_ATTN"}: the sliding layers of Gemma 3 run in Triton.',
     instead="Leave the map out: every group then follows --attention-backend or the automatic selection.",
     source="vllm/v1/attention/selector.py:182-192",
+    since="0.26.0",
+)
+RSWA_BACKEND = Rule(
+    code="CG344",
+    title="A model with a reference sliding window runs in FlashAttention 4, Triton or FlexAttention",
+    why="Its mask keeps the prompt visible beside a window of what was generated; other kernels cannot express it.",
+    example="Unlimited-OCR on an A100: TRITON_ATTN; on an H100: FLASH_ATTN with version 4.",
+    instead="Give one of the three with --attention-backend.",
+    source="vllm/model_executor/models/config.py:189-262",
+    since="0.25.1",
 )
 
 AUTO_ALIASES = frozenset({"CUTLASS_MSA", "TRITON_MSA"})
-"""They set MiniMax M3's decode kernel and leave the selection automatic (config/attention.py:164-172)."""
+"""They set MiniMax M3's decode kernel and leave the selection automatic (config/attention.py:164-172), since 0.27.1."""
 
 KINDS = (
     "full_attention",
@@ -97,7 +107,14 @@ def request_of(deployment: Deployment, facts: Catalogue, trace: Trace) -> Reques
     version: int | None = options.flash_attn_version
     if kv_dtype.startswith(("turboquant_", "ultraquant_")) and version != 2:
         version = 2
-    request = Request(backend, per_kind, kv_dtype, version, options.use_non_causal)
+    non_causal = options.use_non_causal
+    if facts.release == "0.20.2":
+        # Then the drafter's method decided, for all layers (vllm/v1/attention/selector.py:85-88 @ 0.20.2).
+        spec = deployment.speculative_config
+        non_causal = spec is not None and spec.method == "dflash"
+    request = Request(backend, per_kind, kv_dtype, version, non_causal)
+    if deployment.model.architecture in facts.settings["rswa"]:
+        return _reference_window(deployment, request, facts, trace)
     if deployment.model.architecture in facts.settings["mixed_head_sizes"]:
         return _mixed_head_sizes(deployment, request, facts, trace)
     return request
@@ -110,7 +127,7 @@ def backend_name(text: str, facts: Catalogue, where: str) -> str | None:
         InputError: no such backend.
     """
     name = text.upper()
-    if name == "AUTO" or name in AUTO_ALIASES:
+    if name == "AUTO" or (name in AUTO_ALIASES and name in facts.backends):
         return None
     return _known_name(name, text, facts, where)
 
@@ -159,18 +176,40 @@ def effective_kv_cache_dtype(deployment: Deployment, facts: Catalogue, trace: Tr
     return changed
 
 
+def _reference_window(deployment: Deployment, request: Request, facts: Catalogue, trace: Trace) -> Request:
+    """Unlimited-OCR's mask, in FlashAttention only with version 4."""
+    probe = layer_of(deployment, deployment.model, request, dtype="bfloat16", facts=facts)
+    has_fa4 = fa_supported(probe, 4) and deployment.gpu.platform == "cuda"
+    backend = request.backend or ("FLASH_ATTN" if has_fa4 else "TRITON_ATTN")
+    if backend not in ("FLASH_ATTN", "TRITON_ATTN", "FLEX_ATTENTION") or (backend == "FLASH_ATTN" and not has_fa4):
+        known = backend == "FLASH_ATTN"
+        raise StartupError(
+            f"{backend} cannot serve a reference sliding window" + (" without FlashAttention 4" if known else ""),
+            code=RSWA_BACKEND.code,
+            raised_as="RuntimeError" if known else "ValidationError",
+            where="--attention-backend",
+            fix=f"use {'' if has_fa4 is False else 'FLASH_ATTN, '}TRITON_ATTN or FLEX_ATTENTION",
+        )
+    if backend != request.backend:
+        trace.decide(RSWA_BACKEND, "attention_backend", None, backend)
+    version = 4 if backend == "FLASH_ATTN" else request.fa_version
+    return request._replace(backend=backend, fa_version=version)
+
+
 def _mixed_head_sizes(deployment: Deployment, request: Request, facts: Catalogue, trace: Trace) -> Request:
     """Gemma 4 and its kin have layers of several head sizes."""
     architecture = deployment.model.architecture
     backend, version, non_causal = request.backend, request.fa_version, request.non_causal
     trace.assume(f"{architecture}: sliding and full attention layers have different head sizes, at most 512")
     probe = layer_of(deployment, deployment.model, request, dtype="bfloat16", facts=facts)
-    if fa_supported(probe, 4) and deployment.gpu.platform == "cuda":
-        per_layer = deployment.gpu.major == 9 and request.kv_dtype.startswith("fp8")
+    platform = deployment.gpu.platform
+    if fa_supported(probe, 4) and platform == "cuda" and probe.since("0.24.0"):
+        fp8 = request.kv_dtype.startswith("fp8") and probe.since("0.31.0")
+        per_layer = deployment.gpu.major == 9 and fp8
         if version is None and backend in (None, "FLASH_ATTN") and not per_layer:
             version = 4
             trace.decide(BACKEND_OF_MODEL, "attention_config.flash_attn_version", None, 4)
-    elif deployment.gpu.platform != "xpu" and backend is None:
+    elif backend is None and (platform != "xpu" or not probe.since("0.33.0")):
         backend = "TRITON_ATTN"
     if architecture in facts.settings["triton_by_default"] and backend is None:
         backend = "TRITON_ATTN"
@@ -229,8 +268,7 @@ def layer_of(
         sinks=model.has_sinks,
         mm_prefix=model.is_mm_prefix_lm,
         sliding_window=sliding_window,
-        unclamped_window=model.sliding_window is not None
-        and model.architecture not in settings["mixed_head_sizes"],
+        unclamped_window=model.sliding_window is not None and model.architecture not in settings["mixed_head_sizes"],
         rswa=model.architecture in settings["rswa"],
         softcap=model.architecture in settings["softcap"],
         diffusion=model.is_diffusion,

@@ -69,9 +69,7 @@ class Selected(NamedTuple):
 
 
 @lru_cache(maxsize=8192)
-def select(
-    layer: Layer, name: str | None, release: str, unavailable: frozenset[str] = frozenset()
-) -> Selected:
+def select(layer: Layer, name: str | None, release: str, unavailable: frozenset[str] = frozenset()) -> Selected:
     """The backend of `layer` on CUDA. `unavailable` are backends whose modules cannot be imported.
 
     Raises:

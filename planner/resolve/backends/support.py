@@ -32,6 +32,18 @@ FLASH_ATTENTION_LEVEL = Rule(
     example="Llama on an A100 or an RTX 5090: version 2, UNIFORM_BATCH; on an H100: version 3, ALWAYS.",
     instead="Use a GPU for which the wheel has version 3 or 4, or TRITON_ATTN, which is ALWAYS.",
     source="vllm/v1/attention/backends/flash_attn.py:619-632",
+    since="0.33.0",
+)
+FLASH_ATTENTION_3_LEVEL = Rule(
+    code="CG340",
+    title="FlashAttention supports any batch in a graph with version 3, uniform batches with 2 and 4",
+    why="Version 4 had not been tried with mixed batches in a graph; version 2 packs grouped queries in another "
+    "way when every query has one token.",
+    example="Llama on a B200 with FLASH_ATTN, which is version 4 there: UNIFORM_BATCH.",
+    instead="Upgrade to 0.33.0 or use TRITON_ATTN, which is ALWAYS.",
+    source="vllm/v1/attention/backends/flash_attn.py:614-618",
+    until="0.32.0",
+    release="0.32.0",
 )
 FLASHINFER_LEVEL = Rule(
     code="CG322",
@@ -41,6 +53,29 @@ FLASHINFER_LEVEL = Rule(
     example="An H100 that cannot reach NVIDIA's artifact store: UNIFORM_SINGLE_TOKEN_DECODE.",
     instead="Install flashinfer-cubin, or choose FLASH_ATTN.",
     source="vllm/v1/attention/backends/flashinfer.py:1174-1226",
+    since="0.33.0",
+)
+FLASHINFER_XQA_LEVEL = Rule(
+    code="CG341",
+    title="FlashInfer supports uniform batches with its TRTLLM and XQA decode kernels only",
+    why="They exist for compute capability 9.0, 10.x and 12.x and take several tokens a request; the decode "
+    "kernels elsewhere take one, and decode context parallelism has none that takes more.",
+    example="FlashInfer on an A100: UNIFORM_SINGLE_TOKEN_DECODE.",
+    instead="Upgrade to 0.33.0 on compute capability 8.x, or choose FLASH_ATTN.",
+    source="vllm/v1/attention/backends/flashinfer.py:1036-1084",
+    since="0.30.0",
+    until="0.32.0",
+    release="0.32.0",
+)
+FLASHINFER_TRTLLM_LEVEL = Rule(
+    code="CG342",
+    title="FlashInfer supports uniform batches on 10.x with TRTLLM kernels, since 0.28.0 on 12.x with XQA",
+    why="Other decode kernels take one token a request; on 9.0 vLLM did not use XQA for more than one.",
+    example="FlashInfer on an H100: UNIFORM_SINGLE_TOKEN_DECODE.",
+    instead="Upgrade to 0.30.0 on an H100, or choose FLASH_ATTN.",
+    source="vllm/v1/attention/backends/flashinfer.py:974-1014",
+    until="0.29.0",
+    release="0.29.0",
 )
 COMPOSITE_LEVEL = Rule(
     code="CG323",
@@ -49,6 +84,7 @@ COMPOSITE_LEVEL = Rule(
     example="Gemma 4 with images on an H100: UNIFORM_SINGLE_TOKEN_DECODE.",
     instead="--attention-backend TRITON_ATTN, at the price of slower causal attention.",
     source="vllm/v1/attention/backends/composite.py:104-111,300-307",
+    since="0.30.0",
 )
 SPEC_DECODE_LEVEL = Rule(
     code="CG324",
@@ -57,6 +93,7 @@ SPEC_DECODE_LEVEL = Rule(
     example="HPC_ATTN on an H20 without speculative decoding: UNIFORM_SINGLE_TOKEN_DECODE.",
     instead="Nothing is lost for decoding: without drafts every decode has one token.",
     source="vllm/v1/attention/backends/hpc_attn.py:168-182",
+    since="0.25.1",
 )
 INDEXER_LEVEL = Rule(
     code="CG325",
@@ -66,6 +103,17 @@ INDEXER_LEVEL = Rule(
     example="DeepSeek V3.2 on an H200 without drafts: UNIFORM_BATCH.",
     instead="Nothing to set: the sparse attention itself is UNIFORM_BATCH.",
     source="vllm/v1/attention/backends/mla/indexer.py:930-999",
+    since="0.29.0",
+)
+UNIFORM_INDEXER_LEVEL = Rule(
+    code="CG343",
+    title="The sparse indexer takes uniform batches, since 0.28.0 on 10.x with DeepGEMM any batch",
+    why="Its kernel wants the same number of queries for each request; DeepGEMM's for 10.x does not.",
+    example="DeepSeek V3.2 on an H200: UNIFORM_BATCH, whatever the drafts.",
+    instead="Nothing to set: the sparse attention itself is UNIFORM_BATCH.",
+    source="vllm/v1/attention/backends/mla/indexer.py:511-526",
+    until="0.28.0",
+    release="0.28.0",
 )
 CHUNKED_LOCAL_LEVEL = Rule(
     code="CG326",
@@ -104,20 +152,40 @@ def named_level(name: str, layer: Layer | None, source: str) -> Level:
 def _flash_attention(layer: Layer, source: str) -> Level:
     # A class attribute: decided once, when the module is imported.
     version = fa_version(layer._replace(batch_invariant=False) if layer.imported_before_env else layer)
-    support = ALWAYS if version in (3, 4) else UNIFORM_BATCH
+    rule = FLASH_ATTENTION_LEVEL if layer.since("0.33.0") else FLASH_ATTENTION_3_LEVEL
+    support = ALWAYS if version == 3 or (version == 4 and layer.since("0.33.0")) else UNIFORM_BATCH
     running = f"FlashAttention {version}" if version else "no usable FlashAttention version"
-    return Level(support, f"{running} ({source})", FLASH_ATTENTION_LEVEL)
+    return Level(support, f"{running} ({source})", rule)
 
 
 def _flashinfer(layer: Layer, source: str) -> Level:
-    support, condition = _flashinfer_condition(layer)
-    return Level(support, f"{condition} ({source})", FLASHINFER_LEVEL)
+    if not layer.since("0.30.0"):
+        rule = FLASHINFER_TRTLLM_LEVEL
+        support, condition = _flashinfer_trtllm(layer)
+    else:
+        rule = FLASHINFER_LEVEL if layer.since("0.33.0") else FLASHINFER_XQA_LEVEL
+        support, condition = _flashinfer_condition(layer)
+    return Level(support, f"{condition} ({source})", rule)
+
+
+def _flashinfer_trtllm(layer: Layer) -> tuple[AttentionCGSupport, str]:
+    """flashinfer.py:974-1014 @ 0.29.0; non-causal layers counted since 0.26.0, 12.x since 0.28.0."""
+    major = layer.capability[0]
+    if layer.capability == (9, 0):
+        return SINGLE_TOKEN, "one token a request on compute capability 9.0"
+    if major == 12 and layer.dcp_size > 1:
+        return SINGLE_TOKEN, "decode context parallelism on compute capability 12.x"
+    if not trtllm_decode(layer):
+        return SINGLE_TOKEN, f"TRTLLM and XQA decode kernels not usable: {_why_no_trtllm(layer)}"
+    if layer.non_causal and major != 12 and layer.since("0.26.0"):
+        return SINGLE_TOKEN, "non-causal attention"
+    return UNIFORM_BATCH, "XQA decode kernels" if major == 12 else "TRTLLM decode kernels"
 
 
 def _flashinfer_condition(layer: Layer) -> tuple[AttentionCGSupport, str]:
     if layer.dcp_size > 1:
         return SINGLE_TOKEN, "decode context parallelism"
-    if layer.capability < (9, 0):
+    if layer.capability < (9, 0) and layer.since("0.33.0"):
         if layer.non_causal:
             return SINGLE_TOKEN, "non-causal attention before compute capability 9.0"
         return UNIFORM_BATCH, "FlashAttention 2 decode kernels before compute capability 9.0"
@@ -126,7 +194,8 @@ def _flashinfer_condition(layer: Layer) -> tuple[AttentionCGSupport, str]:
     xqa = layer.capability == (9, 0) or layer.capability[0] == 12
     if xqa and layer.head_size not in MULTI_TOKEN_KERNEL_HEADS:
         return SINGLE_TOKEN, f"the XQA kernel does not take head size {layer.head_size}"
-    if xqa and layer.capability[0] == 9 and layer.kv_dtype in ("nvfp4", "nvfp4_4over6"):
+    nvfp4 = layer.kv_dtype in ("nvfp4", "nvfp4_4over6")
+    if xqa and layer.capability[0] == 9 and nvfp4 and layer.since("0.32.0"):
         return SINGLE_TOKEN, "the XQA kernel does not read an NVFP4 KV cache on compute capability 9.0"
     if layer.non_causal and not xqa:
         return SINGLE_TOKEN, "non-causal attention on compute capability 10.x"
@@ -140,7 +209,7 @@ def _why_no_trtllm(layer: Layer) -> str:
         return "VLLM_BATCH_INVARIANT is set"
     if not layer.installed.cubins:
         return "FlashInfer's cubins are neither installed nor reachable"
-    if layer.capability != (9, 0) and layer.capability[0] not in (10, 12):
+    if layer.num_kv_heads <= 0 or layer.num_heads % layer.num_kv_heads == 0:
         return f"none for compute capability {layer.capability[0]}.{layer.capability[1]}"
     return f"{layer.num_heads} query heads are no multiple of {layer.num_kv_heads} KV heads"
 
@@ -162,15 +231,25 @@ def _indexer(layer: Layer, source: str) -> Level:
     major = layer.capability[0]
     queries = 1 + layer.speculative_tokens
     deep_gemm = layer.installed.deep_gemm
-    source = INDEXER_LEVEL.source
-    if major == 10 and deep_gemm:
-        return Level(ALWAYS, f"DeepGEMM scores queries of any length ({source})", INDEXER_LEVEL)
+    rule = INDEXER_LEVEL if layer.since("0.29.0") else UNIFORM_INDEXER_LEVEL
+    source = rule.source
+    if major == 10 and deep_gemm and layer.since("0.28.0"):
+        return Level(ALWAYS, f"DeepGEMM scores queries of any length ({source})", rule)
+    if rule is UNIFORM_INDEXER_LEVEL:
+        return Level(UNIFORM_BATCH, f"the same number of queries for each request ({source})", rule)
     native = queries in (1, 2, 4) if major == 9 and deep_gemm else queries in (1, 2)
     if not native:
-        return Level(ALWAYS, f"{queries} queries a request are flattened ({source})", INDEXER_LEVEL)
+        return Level(ALWAYS, f"{queries} queries a request are flattened ({source})", rule)
     if layer.adaptive_verification and major == 9 and deep_gemm:
-        return Level(ALWAYS, f"adaptive verification flattens the queries ({source})", INDEXER_LEVEL)
-    return Level(UNIFORM_BATCH, f"{queries} queries for each request ({source})", INDEXER_LEVEL)
+        return Level(ALWAYS, f"adaptive verification flattens the queries ({source})", rule)
+    return Level(UNIFORM_BATCH, f"{queries} queries for each request ({source})", rule)
+
+
+def _flashmla_window(layer: Layer, source: str) -> Level:
+    """DeepSeek V4's sliding window follows its attention: FlashInfer on 12.x, FlashMLA elsewhere."""
+    if layer.capability[0] == 12:
+        return Level(UNIFORM_BATCH, f"sliding window beside FlashInfer ({source})", FIXED_LEVEL)
+    return Level(ALWAYS, f"sliding window beside FlashMLA ({source})", FIXED_LEVEL)
 
 
 _RULES: dict[str, Callable[[Layer, str], Level]] = {
@@ -179,4 +258,5 @@ _RULES: dict[str, Callable[[Layer, str], Level]] = {
     "composite": _composite,
     "spec_decode": _spec_decode,
     "indexer": _indexer,
+    "flashmla_window": _flashmla_window,
 }

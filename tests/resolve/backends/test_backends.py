@@ -1,10 +1,7 @@
-"""Attention backends: the reference tables, and thousands of answers of the real vLLM 0.33.0."""
+"""Attention backends of vLLM 0.33.0: the reference tables, groups, names and platforms."""
 
 from __future__ import annotations
 
-import gzip
-import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,18 +10,13 @@ from cgplan.deployment import (
     AttentionOptions,
     Deployment,
     Gpu,
-    KVTransferOptions,
     Software,
     SpeculativeOptions,
 )
 from cgplan.errors import InputError, StartupError
 from cgplan.model_shape import ModelShape
 from cgplan.resolve.backends import BackendChoice, choose_backends
-from cgplan.resolve.backends.checks import reasons
 from cgplan.resolve.backends.facts import catalogue
-from cgplan.resolve.backends.layer import Installed, Layer
-from cgplan.resolve.backends.selection import candidates, select
-from cgplan.resolve.backends.support import level, named_level
 from cgplan.trace import RULES, Trace
 from cgplan.vocabulary import AttentionCGSupport
 
@@ -35,9 +27,7 @@ NV = AttentionCGSupport.NEVER
 
 RELEASE = "0.33.0"
 FACTS = catalogue(RELEASE)
-FIXTURE = Path(__file__).parents[3] / "fixtures" / "backend_choices.json.gz"
 
-DIMS = ("kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim", "index_topk")
 DEEPSEEK_DIMS = {
     "kv_lora_rank": 512,
     "qk_nope_head_dim": 128,
@@ -53,9 +43,7 @@ DEEPSEEK = ModelShape(
     use_mla=True,
     **DEEPSEEK_DIMS,
 )
-DEEPSEEK_SPARSE = DEEPSEEK.model_copy(
-    update={"architectures": ("DeepseekV32ForCausalLM",), "index_topk": 2048}
-)
+DEEPSEEK_SPARSE = DEEPSEEK.model_copy(update={"architectures": ("DeepseekV32ForCausalLM",), "index_topk": 2048})
 
 
 def choose(
@@ -82,146 +70,6 @@ def choose(
 
 def shape(**given: Any) -> ModelShape:
     return LLAMA.model_copy(update=given)
-
-
-# --- answers of the real vLLM ------------------------------
-
-
-def fixture_points() -> tuple[list[str], list[Any]]:
-    data = json.loads(gzip.decompress(FIXTURE.read_bytes()))
-    assert data["release"] == RELEASE
-    return data["settings"], data["points"]
-
-
-def layer_of_point(capability: list[int], m: dict[str, Any], q: dict[str, Any]) -> Layer:
-    packages = tuple(name for name, key in (("b12x", "b12x"), ("tokenspeed_mla", "ts")) if q[key])
-    slides = bool(m.get("sliding"))
-    return Layer(
-        release=RELEASE,
-        capability=(capability[0], capability[1]),
-        installed=Installed(q["flashinfer"], q["cubins"], q["fa3"], q["fa4"], q["dg"], packages),
-        head_size=m["hs"],
-        dtype=q["dtype"],
-        kv_dtype=q["kv"],
-        run_kv_dtype=q["kv"],
-        block_size=q["bs"],
-        num_heads=m["heads"] // q["tp"],
-        num_kv_heads=1 if m.get("use_mla") else max(1, m["kv_heads"] // q["tp"]),
-        attn_type=m.get("attn_type", "decoder"),
-        mla=bool(m.get("use_mla")),
-        sparse="index_topk" in m,
-        sinks=bool(m.get("sinks")),
-        mm_prefix=bool(m.get("mm_prefix")),
-        sliding_window=slides,
-        unclamped_window=slides,
-        rswa=False,
-        softcap=bool(m.get("softcap")),
-        diffusion=bool(m.get("diffusion")),
-        non_causal=q["noncausal"],
-        batch_invariant=q["bi"],
-        kv_connector=q["conn"],
-        pcp_size=q["pcp"],
-        dcp_size=q["dcp"],
-        adaptive_verification=q["adaptive"],
-        speculative_tokens=q["spec"],
-        fa_version=q["fa"],
-        use_trtllm=q["trt"],
-        **{key: m.get(key) for key in DIMS},
-    )
-
-
-def deployment_of_point(capability: list[int], m: dict[str, Any], q: dict[str, Any]) -> Deployment:
-    model = ModelShape(
-        architectures=("Gemma2ForCausalLM",) if m.get("softcap") else ("LlamaForCausalLM",),
-        num_attention_heads=m["heads"],
-        num_kv_heads=m["kv_heads"],
-        head_size=m["hs"],
-        use_mla=bool(m.get("use_mla")),
-        has_sinks=bool(m.get("sinks")),
-        is_mm_prefix_lm=bool(m.get("mm_prefix")),
-        is_diffusion=bool(m.get("diffusion")),
-        is_encoder_only=m.get("attn_type") == "encoder_only",
-        sliding_window=4096 if m.get("sliding") else None,
-        **{key: m.get(key) for key in DIMS},
-    )
-    spec = SpeculativeOptions(
-        method="ngram", num_speculative_tokens=q["spec"] or None, enable_adaptive_verification=q["adaptive"]
-    )
-    return Deployment(
-        gpu=Gpu(capability=(capability[0], capability[1])),
-        model=model,
-        software=Software(
-            flashinfer=q["flashinfer"],
-            flashinfer_cubins=q["cubins"],
-            flash_attn_3=q["fa3"],
-            flash_attn_4=q["fa4"],
-            deep_gemm=q["dg"],
-            packages=tuple(name for name, key in (("b12x", "b12x"), ("tokenspeed_mla", "ts")) if q[key]),
-        ),
-        env={"VLLM_BATCH_INVARIANT": "1"} if q["bi"] else {},
-        attention_backend=q["backend"],
-        attention_config=AttentionOptions(
-            flash_attn_version=q["fa"], use_trtllm_attention=q["trt"], use_non_causal=q["noncausal"]
-        ),
-        kv_cache_dtype=q["kv"],
-        block_size=q["bs"],
-        tensor_parallel_size=q["tp"],
-        decode_context_parallel_size=q["dcp"],
-        prefill_context_parallel_size=q["pcp"],
-        speculative_config=spec if q["spec"] else None,
-        kv_transfer_config=KVTransferOptions(kv_connector="NixlConnector", kv_role="kv_both")
-        if q["conn"]
-        else None,
-    )
-
-
-def test_layers_get_the_backend_the_level_and_the_reasons_of_vllm() -> None:
-    settings, points = fixture_points()
-    assert len(points) > 7000
-    for capability, m, values, answer in points:
-        q = dict(zip(settings, values, strict=True))
-        class_name, name, support, error, indexer, why_not = answer
-        layer = layer_of_point(capability, m, q)
-        where = (capability, m, q)
-        for backend, kinds in why_not.items():
-            assert [r.kind for r in reasons(FACTS.backends[backend], layer)] == kinds, (backend, where)
-        if q["backend"] is None:
-            assert [b.enum for b in candidates(layer, FACTS)] == list(why_not), where
-        if error is not None:
-            with pytest.raises(StartupError) as refused:
-                select(layer, q["backend"], RELEASE)
-            assert refused.value.raised_as == error, where
-        else:
-            backend_taken = select(layer, q["backend"], RELEASE).backend
-            decided = level(backend_taken, layer)
-            assert (backend_taken.class_name, backend_taken.name) == (class_name, name), where
-            assert decided.support == support, (where, decided)
-        if indexer is not None:
-            assert named_level("indexer", layer, "").support == indexer, where
-
-
-def test_deployments_get_the_backend_and_the_level_of_vllm() -> None:
-    settings, points = fixture_points()
-    for capability, m, values, answer in points:
-        if m.get("attn_type") not in (None, "encoder_only"):
-            continue
-        q = dict(zip(settings, values, strict=True))
-        class_name, name, support, error, _, _ = answer
-        deployment = deployment_of_point(capability, m, q)
-        if error is not None:
-            with pytest.raises(StartupError) as refused:
-                choose_backends(deployment, dtype=q["dtype"], trace=Trace(), extra_groups=False)
-            assert refused.value.raised_as == error, (capability, m, q)
-            continue
-        choice = choose_backends(deployment, dtype=q["dtype"], trace=Trace(), extra_groups=False)
-        (group,) = choice.groups
-        assert (group.class_name, group.name, group.support) == (class_name, name, support), (
-            capability,
-            m,
-            q,
-        )
-        assert choice.support == support
-        assert choice.weakest == (None if support == AL else class_name)
 
 
 # --- reference 1: levels ------------------------------
@@ -359,9 +207,7 @@ def test_hpc_needs_drafts_for_more_than_one_token() -> None:
 
 
 @pytest.mark.parametrize(("sliding_window", "support"), [(None, STD), (1024, NV)])
-@pytest.mark.parametrize(
-    ("capability", "name"), [((9, 0), "TRITON_FLASH_ATTN"), ((10, 0), "TRITON_FLASHINFER")]
-)
+@pytest.mark.parametrize(("capability", "name"), [((9, 0), "TRITON_FLASH_ATTN"), ((10, 0), "TRITON_FLASHINFER")])
 def test_composites_are_bound_by_their_routing(
     capability: tuple[int, int], name: str, sliding_window: int | None, support: AttentionCGSupport
 ) -> None:
@@ -430,9 +276,7 @@ def test_rejected_candidates_are_named_with_their_reasons() -> None:
 
 
 def test_unavailable_modules_are_passed_over() -> None:
-    without = choose(
-        DEEPSEEK_SPARSE, (10, 0), tensor_parallel_size=8, unavailable=("FLASH_ATTN_MLA_SPARSE_FA4",)
-    )
+    without = choose(DEEPSEEK_SPARSE, (10, 0), tensor_parallel_size=8, unavailable=("FLASH_ATTN_MLA_SPARSE_FA4",))
     assert without.name == "FLASHINFER_MLA_SPARSE"
 
 
@@ -608,9 +452,7 @@ def test_encoder_only_layers_are_wrapped() -> None:
         ((9, 0), False, 3, AL),
     ],
 )
-def test_sparse_indexer(
-    capability: tuple[int, int], deep_gemm: bool, drafts: int, support: AttentionCGSupport
-) -> None:
+def test_sparse_indexer(capability: tuple[int, int], deep_gemm: bool, drafts: int, support: AttentionCGSupport) -> None:
     spec = SpeculativeOptions(method="ngram", num_speculative_tokens=drafts) if drafts else None
     software = Software(deep_gemm=deep_gemm)
     choice = choose(DEEPSEEK_SPARSE, capability, software=software, speculative_config=spec)
