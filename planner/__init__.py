@@ -1,8 +1,8 @@
 """cgplan: which CUDA graphs vLLM will capture, which batches run in them, and why, before the server starts.
 
-    >>> from cgplan import Deployment, resolve
-    >>> resolve(Deployment(max_num_seqs=64)).max_capture_size
-    128
+>>> from cgplan import Deployment, resolve
+>>> resolve(Deployment(max_num_seqs=64)).max_capture_size
+128
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ string is taken for a number. An unknown field is refused with the nearest known
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal
 
 from pydantic import (
     BaseModel,
@@ -17,19 +17,16 @@ from pydantic import (
     PositiveInt,
     Strict,
     ValidationError,
+    field_serializer,
     field_validator,
     model_validator,
 )
 
 from .errors import InputError, StartupError, did_you_mean, shorten
-from .model_shape import ModelShape
+from .model_shape import ModelShape, Tuple
 from .vocabulary import AttentionCGSupport, CompilationMode, CUDAGraphMode, UsageContext
 
 LATEST = "0.33.0"
-
-T = TypeVar("T")
-Tuple = Annotated[tuple[T, ...], Strict(False)]
-"""A tuple that also takes a list; the items stay strict."""
 
 MAX_COUNT = 2**31 - 1
 """Largest count taken anywhere: vLLM keeps these in 32-bit tensors."""
@@ -351,6 +348,10 @@ class Deployment(_Section):
         if isinstance(value, str):
             return _member(AttentionCGSupport, value, "attention support level", "attention_support")
         return value
+
+    @field_serializer("attention_support", when_used="json")
+    def _write_support(self, value: AttentionCGSupport | None) -> str | None:
+        return None if value is None else value.name
 
     @field_validator("usage_context", mode="before")
     @classmethod

@@ -17,9 +17,7 @@ class CgplanError(Exception):
         fix: what to do, one line, or None.
     """
 
-    def __init__(
-        self, message: str, *, code: str = "CG900", where: str | None = None, fix: str | None = None
-    ) -> None:
+    def __init__(self, message: str, *, code: str = "CG900", where: str | None = None, fix: str | None = None) -> None:
         super().__init__(message)
         self.code = code
         self.message = _one_line(message)

@@ -6,7 +6,13 @@ ModelConfig (vllm/config/model.py at 0.33.0).
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict, Field, PositiveInt
+from typing import Annotated, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, PositiveInt, Strict
+
+T = TypeVar("T")
+Tuple = Annotated[tuple[T, ...], Strict(False)]
+"""A tuple that also takes a list; the items stay strict."""
 
 
 class ModelShape(BaseModel):
@@ -41,6 +47,7 @@ class ModelShape(BaseModel):
         num_nextn_predict_layers: multi-token-prediction layers of the checkpoint.
         chunked_prefill_default, prefix_caching_default: what vLLM turns on when the user says nothing.
         canvas_length: of a block-diffusion model, or None.
+        sample_from_anchor: of a DSpark draft: its first query is the token before the drafts, not one of them.
         kv_cache_dtype: dtype that the checkpoint asks for when `--kv-cache-dtype auto`, or None.
         confidence: how sure the catalogue is of this entry, or None.
     """
@@ -48,7 +55,7 @@ class ModelShape(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, protected_namespaces=())
 
     name: str | None = None
-    architectures: tuple[str, ...] = ("LlamaForCausalLM",)
+    architectures: Tuple[str] = ("LlamaForCausalLM",)
     model_type: str = "llama"
     dtype: str = "bfloat16"
     hidden_size: PositiveInt = 4096
@@ -70,7 +77,7 @@ class ModelShape(BaseModel):
     is_multimodal_model: bool = False
     is_mm_prefix_lm: bool = False
     is_diffusion: bool = False
-    mamba_backends: tuple[str, ...] = ()
+    mamba_backends: Tuple[str] = ()
     sliding_window: int | None = None
     has_full_attention_layers: bool = True
     attention_chunk_size: int | None = None
@@ -87,6 +94,7 @@ class ModelShape(BaseModel):
     chunked_prefill_default: bool = True
     prefix_caching_default: bool = True
     canvas_length: int | None = None
+    sample_from_anchor: bool = True
     kv_cache_dtype: str | None = None
     confidence: str | None = None
 

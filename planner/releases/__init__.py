@@ -23,7 +23,22 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-SUPPORTED = ("0.33.0",)
+SUPPORTED = (
+    "0.20.2",
+    "0.21.0",
+    "0.22.1",
+    "0.23.0",
+    "0.24.0",
+    "0.25.1",
+    "0.26.0",
+    "0.27.1",
+    "0.28.0",
+    "0.29.0",
+    "0.30.0",
+    "0.31.0",
+    "0.32.0",
+    "0.33.0",
+)
 """Releases that cgplan answers for: the last patch of each minor version."""
 
 

@@ -11,6 +11,7 @@ from ..errors import StartupError
 from ..trace import Rule
 from . import sequence_parallel
 from .levels import MIB
+from .padding import padded as smallest_size
 
 if TYPE_CHECKING:
     from .engine import Engine
@@ -19,7 +20,7 @@ COMPILE_SIZES = Rule(
     "CG126",
     title='compile_sizes holds numbers and the word "cudagraph_capture_sizes", which stands for the capture sizes.',
     why="It saves repeating the list.",
-    example='-cc.compile_sizes=\'["cudagraph_capture_sizes"]\' compiles for every capture size.',
+    example="-cc.compile_sizes='[\"cudagraph_capture_sizes\"]' compiles for every capture size.",
     instead="Use numbers, or that word.",
     source="vllm/config/compilation.py:1136-1160",
 )
@@ -91,11 +92,13 @@ def set_ranges(engine: Engine) -> None:
 
 
 def check_padding(engine: Engine, sizes: list[int]) -> None:
-    """The V1 dispatcher's check of compile sizes against its padding table."""
-    captured = set(sizes)
+    """The V1 dispatcher's check of compile sizes against its padding table, which it indexes with them."""
+    if not sizes:
+        return
     for size in engine.compile_sizes:
-        if sizes and 0 < size <= sizes[-1] and size not in captured:
-            padded = next(s for s in sizes if s >= size)
+        row = size + sizes[-1] + 1 if size < 0 else size
+        padded = smallest_size(row, sizes)
+        if padded is not None and padded != size:
             raise StartupError(
                 f"compile size {size} would be padded to {padded}",
                 code=COMPILE_SIZE_PADDED.code,
@@ -103,7 +106,7 @@ def check_padding(engine: Engine, sizes: list[int]) -> None:
                 raised_as="ValueError",
                 raised_in="CudagraphDispatcher",
                 where="compilation_config.compile_sizes",
-                fix=f"use {padded}, or add {size} to --cudagraph-capture-sizes",
+                fix=f"use {padded}" + (f", or add {size} to --cudagraph-capture-sizes" if size > 0 else ""),
             )
 
 

@@ -165,10 +165,22 @@ def reached(
             bounds = _intervals(start, top, {size // length for size in sizes})
             batches += [Batch(end * length, end, length, loras) for _, end in bounds]
             start = last + 1
+        batches += _mixed_lengths(graphs, most_tokens, loras)
         for batch in batches:
             answer = dispatch(batch)
             if answer.graph is not None:
                 found.add((answer.mode, answer.graph))
+    return found
+
+
+def _mixed_lengths(graphs: Captures, most_tokens: int, loras: int) -> list[Batch]:
+    """A decode batch of fewest requests for each graph that takes any mix of query lengths."""
+    found = []
+    for graph in (graph for captured in graphs.values() for graph in captured if graph.max_query_len is not None):
+        assert graph.max_query_len is not None
+        tokens = min(graph.num_tokens, most_tokens)
+        num_reqs = -(-tokens // graph.max_query_len)
+        found.append(Batch(tokens, num_reqs, -(-tokens // num_reqs), loras))
     return found
 
 

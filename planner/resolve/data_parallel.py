@@ -30,7 +30,7 @@ def dispatch_v1(dispatcher: V1Dispatcher, batches: Sequence[Batch]) -> list[Disp
     own = [dispatcher.dispatch(batch) for batch in batches]
     mode = _weakest(own)
     if mode is CUDAGraphMode.NONE:
-        return [_eager(batch) for batch in batches]
+        return [Dispatch(CUDAGraphMode.NONE, found.num_tokens, None, 0) for found in own]
     most = max(found.num_tokens for found in own)
     allowed = frozenset((mode,))
     return [

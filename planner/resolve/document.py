@@ -55,6 +55,7 @@ def as_document(resolution: Resolution) -> dict[str, Any]:
         "num_ubatches": r.num_ubatches,
         "data_parallel_ranks": r.data_parallel_ranks,
         "pads_to": r.pads_to,
+        "sizes_are_named": r.sizes_are_named,
         "habits": asdict(r.habits),
         "unreachable": [{"mode": mode.value, **graph._asdict()} for mode, graph in r.unreachable],
         "config": r.config,

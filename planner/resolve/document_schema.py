@@ -13,6 +13,7 @@ from ..errors import InputError
 from ..trace import Decision, Finding
 from ..vocabulary import AttentionCGSupport, CompilationMode, CUDAGraphMode, Runner
 from .backends import AttentionGroup, BackendChoice
+from .cliffs import CODES as CLIFFS
 from .drafter import Drafter
 from .graphs import Captures, Graph
 from .resolution import LoraPlan, Resolution
@@ -206,6 +207,7 @@ class ResolutionDocument(_Part):
     num_ubatches: int
     data_parallel_ranks: int
     pads_to: int
+    sizes_are_named: bool
     habits: HabitsPart
     unreachable: list[UnreachablePart]
     config: dict[str, Any]
@@ -256,19 +258,18 @@ def from_document(document: Any) -> Resolution:
         schedule=None
         if d.schedule is None
         else tuple((step.last_batch_size, step.num_speculative_tokens) for step in d.schedule),
-        lora=None
-        if d.lora is None
-        else LoraPlan(d.lora.max_loras, d.lora.specialize_active_lora, tuple(d.lora.cases)),
+        lora=None if d.lora is None else LoraPlan(d.lora.max_loras, d.lora.specialize_active_lora, tuple(d.lora.cases)),
         drafter=None
         if d.drafter is None
         else Drafter(d.drafter.speculator, {k: _read_captures(v) for k, v in d.drafter.managers.items()}),
         num_ubatches=d.num_ubatches,
         data_parallel_ranks=d.data_parallel_ranks,
         pads_to=d.pads_to,
+        sizes_are_named=d.sizes_are_named,
         habits=DispatchHabits(**d.habits.model_dump()),
         config=d.config,
         decisions=tuple(Decision(**part.model_dump()) for part in d.decisions),
-        findings=tuple(Finding(**part.model_dump()) for part in d.findings),
+        noted=tuple(Finding(**part.model_dump()) for part in d.findings if part.code not in CLIFFS),
         assumptions=tuple(d.assumptions),
         not_modelled=tuple(d.not_modelled),
     )

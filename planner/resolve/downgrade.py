@@ -212,9 +212,7 @@ def _piecewise_if(pieces: bool) -> CUDAGraphMode:
     return CUDAGraphMode.PIECEWISE if pieces else CUDAGraphMode.NONE
 
 
-def _lower(
-    rule: Rule, mode: CUDAGraphMode, after: CUDAGraphMode, given: DowngradeInput, trace: Trace
-) -> CUDAGraphMode:
+def _lower(rule: Rule, mode: CUDAGraphMode, after: CUDAGraphMode, given: DowngradeInput, trace: Trace) -> CUDAGraphMode:
     why = rule.title if rule is NO_CAPTURE else f"{given.backend} supports {given.support}. {rule.title}"
     trace.decide(rule, "cudagraph_mode", mode.value, after.value, why)
     return after

@@ -30,7 +30,7 @@ DRAFTER = Rule(
 
 TIERS = Rule(
     "CG426",
-    title="Until 0.31 the drafter's later passes take the tiers of dynamic speculative decoding, less the draft tokens.",
+    title="Until 0.31 the drafter's later passes follow the tiers of dynamic drafting, less the draft tokens.",
     why="The same code made the target's graphs and the drafter's; a tier one token below the most divides by zero.",
     example="3 draft tokens with a tier of 2 does not start on runner V2.",
     instead="Leave out tiers of one draft token less than the most, or use 0.32.0.",
@@ -93,33 +93,39 @@ def v2_drafter(
     first_pass = speculation.num_speculative_tokens + 1
     if name in TWO_PASSES:
         managers["prefill_cudagraph_manager"] = runner_v2.captures(
-            runner_v2.drafter_spec(spec, spec.mode, first_pass, spec.query_lens)
+            _draft_spec(speculation, spec, spec.mode, first_pass, facts)
         )
         managers["decode_cudagraph_manager"] = _later_passes(speculation, spec, decode_only, facts)
     elif name == "MultiModuleMTPSpeculator":
         mode = spec.mode
         if mode.has_piecewise and not (breakable and facts["multi_module_pieces_if_breakable"]):
             mode = CUDAGraphMode.FULL_DECODE_ONLY if mode.has_full else NONE
-        managers["cudagraph_manager"] = runner_v2.captures(
-            runner_v2.drafter_spec(spec, mode, first_pass, spec.query_lens)
-        )
+        managers["cudagraph_manager"] = runner_v2.captures(_draft_spec(speculation, spec, mode, first_pass, facts))
     elif speculation.method in ("dflash", "dspark"):
         supported = not facts["dflash_checks_support"] or draft_support >= AttentionCGSupport.UNIFORM_BATCH
         managers["query_cudagraph_manager"] = runner_v2.captures(
-            runner_v2.drafter_spec(spec, decode_only if supported else NONE, _draft_query_len(speculation))
+            _draft_spec(speculation, spec, decode_only if supported else NONE, _draft_query_len(speculation), facts)
         )
     return Drafter(name, managers)
+
+
+def _draft_spec(
+    speculation: Speculation, spec: CaptureSpec, mode: CUDAGraphMode, query_len: int, facts: Mapping[str, Any]
+) -> CaptureSpec:
+    """A manager of `query_len` tokens a request. The tiers shift with it: they count back from the most."""
+    most = speculation.num_speculative_tokens
+    query_lens: Sequence[int] | None = None
+    if speculation.schedule is not None and (query_len > most or facts["later_passes_follow_tiers"]):
+        query_lens = [tier + query_len - (most + 1) for tier in spec.query_lens]
+    return runner_v2.drafter_spec(spec, mode, query_len, query_lens)
 
 
 def _later_passes(
     speculation: Speculation, spec: CaptureSpec, mode: CUDAGraphMode, facts: Mapping[str, Any]
 ) -> Captures:
-    """One token a request; a release that takes the tiers here too takes them less the draft tokens."""
-    query_lens: Sequence[int] | None = None
-    if speculation.schedule is not None and facts["later_passes_follow_tiers"]:
-        query_lens = [query_len - speculation.num_speculative_tokens for query_len in spec.query_lens]
+    """One token a request, where the release leaves the tiers out."""
     try:
-        return runner_v2.captures(runner_v2.drafter_spec(spec, mode, 1, query_lens))
+        return runner_v2.captures(_draft_spec(speculation, spec, mode, 1, facts))
     except ZeroDivisionError:
         raise StartupError(
             f"a tier of {speculation.num_speculative_tokens - 1} draft tokens leaves the drafter's later passes "
@@ -165,6 +171,7 @@ def _dflash_class(architectures: Sequence[str]) -> str:
 
 
 def _draft_query_len(speculation: Speculation) -> int:
-    """Queries of one request in the draft pass: DFlash adds the bonus token to its draft tokens."""
-    extra = 1 if speculation.method == "dflash" else 0
+    """Queries of one request in the draft pass: the drafts, and the bonus token before them where it is no anchor."""
+    anchored = speculation.method == "dspark" and (speculation.draft is None or speculation.draft.sample_from_anchor)
+    extra = 0 if anchored else 1
     return speculation.num_speculative_tokens + extra

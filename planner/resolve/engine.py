@@ -11,7 +11,7 @@ from typing import Any
 from ..deployment import Deployment
 from ..releases import facts, holds
 from ..trace import Rule, Trace
-from ..vocabulary import CompilationMode, CUDAGraphMode
+from ..vocabulary import CompilationMode, CUDAGraphMode, Runner
 from .dynamic_sd import Steps
 from .speculation import Speculation
 
@@ -122,6 +122,12 @@ class Engine:
         self.trace.decide(rule, field, plain(before), plain(after), why)
 
     @property
+    def sizes_are_named(self) -> bool:
+        """The user listed the capture sizes."""
+        d = self.deployment
+        return (d.cudagraph_capture_sizes, d.compilation_config.cudagraph_capture_sizes) != (None, None)
+
+    @property
     def graph_mode(self) -> CUDAGraphMode:
         """The CUDA graph mode once the level defaults have filled it in."""
         mode = self.cudagraph_mode
@@ -132,6 +138,12 @@ class Engine:
     def query_len(self) -> int:
         """Tokens of each request in a uniform decode batch (vllm/config/vllm.py:694-713)."""
         return 1 + self.num_speculative_tokens
+
+    def decode_query_len(self, runner: Runner) -> int:
+        """Tokens of a request in the runner's decode graphs; V2 adds no token to the canvas of a diffusion model."""
+        if runner is Runner.V2 and self.speculation is None and self.num_speculative_tokens:
+            return self.num_speculative_tokens
+        return self.query_len
 
     @property
     def num_speculative_tokens(self) -> int:

@@ -9,6 +9,8 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from packaging.version import InvalidVersion, Version
+
 from ..errors import StartupError
 from ..trace import Rule
 from ..vocabulary import CompilationMode, CUDAGraphMode
@@ -33,6 +35,14 @@ LEVEL_CUDAGRAPHS = Rule(
     instead="Set -cc.cudagraph_mode.",
     source="vllm/config/vllm.py:257-347",
 )
+PARTITION_TORCH = Rule(
+    "CG238",
+    title="Inductor partition needs torch 2.9.",
+    why="Older compilers cannot cut the graph after fusion.",
+    example="use_inductor_graph_partition with torch 2.8.0 does not start.",
+    instead="Leave use_inductor_graph_partition off, or update torch.",
+    source="vllm/config/compilation.py:1004-1012",
+)
 FUSIONS = Rule(
     "CG219",
     title="The optimisation level switches fusion passes on where their condition holds.",
@@ -53,7 +63,7 @@ CUSTOM_OPS_INVALID = Rule(
     "CG226",
     title="custom_ops holds all, none, +op and -op, one base mode, and no op both ways.",
     why="Anything else has no meaning.",
-    example="-cc.custom_ops='[\"all\", \"none\"]' does not start.",
+    example='-cc.custom_ops=\'["all", "none"]\' does not start.',
     instead="Keep one base mode and one sign for each op.",
     source="vllm/config/compilation.py:1014-1034",
 )
@@ -79,9 +89,26 @@ MIB = 1 << 20
 ROCM_ONLY = ("fuse_act_padding", "fuse_mla_dual_rms_norm", "fuse_rope_kvcache", "fuse_qk_norm_rope_kvcache")
 
 
+def _is_at_least(version: str, least: str) -> bool:
+    """Whether `version` is `least` or later; one that cannot be read is taken for a build of now."""
+    try:
+        return Version(version) >= Version(least)
+    except InvalidVersion:
+        return True
+
+
 def check_compilation(engine: Engine) -> None:
     """CompilationConfig's own checks; they come before anything else (compilation.py:1004-1046)."""
     sequence_parallel.check_fields(engine)
+    torch = engine.deployment.software.torch_version
+    if engine.use_inductor_graph_partition and not _is_at_least(torch, "2.9.0.dev0"):
+        raise StartupError(
+            f"use_inductor_graph_partition needs torch 2.9.0, and torch is {torch[:40]}",
+            code=PARTITION_TORCH.code,
+            raised_in="CompilationConfig",
+            where="compilation_config.use_inductor_graph_partition",
+            fix=PARTITION_TORCH.instead,
+        )
     given = engine.deployment.compilation_config.pass_config
     for name in ("fuse_attn_quant", *sequence_parallel.FIELDS[:2], *ROCM_ONLY):
         asked = getattr(given, name)

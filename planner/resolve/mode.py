@@ -109,6 +109,31 @@ PIECEWISE_UNCOMPILED = Rule(
     instead="Use FULL or FULL_DECODE_ONLY.",
     source="vllm/config/vllm.py:2166-2178",
 )
+KV_ROLE = Rule(
+    "CG235",
+    title="kv_transfer_config names a connector and its role, or neither.",
+    why="The connector's class decides what it asks of the graphs, and the role whether it is used at all.",
+    example='--kv-transfer-config \'{"kv_connector": "NixlConnector"}\' does not start.',
+    instead="Give kv_connector and kv_role (kv_producer, kv_consumer or kv_both).",
+    source="vllm/config/kv_transfer.py:117-121",
+)
+HISPARSE_CONNECTOR = Rule(
+    "CG236",
+    title="HiSparseConnector, alone or inside MultiConnector, turns HiSparse on.",
+    why="The connector is what moves its pages.",
+    example="kv_connector HiSparseConnector with cudagraph_mode FULL does not start.",
+    instead="Leave the connector out, or use FULL_AND_PIECEWISE.",
+    source="vllm/config/vllm.py:1876-1881",
+    since="0.30.0",
+)
+ROCM_ENCODER_DECODER = Rule(
+    "CG237",
+    title="On ROCm encoder-decoder models run eager.",
+    why="Their cross-attention has no kernel there that a graph can hold.",
+    example="Whisper on MI300X: --enforce-eager is set.",
+    instead="Nothing: the platform has no graphs for these models.",
+    source="vllm/config/model.py:1487-1496",
+)
 HISPARSE = Rule(
     "CG218",
     title="HiSparse needs CUDA, a DSA model, no pipeline or context parallelism, and never plain FULL.",
@@ -147,11 +172,32 @@ CPU_COMPILE = Rule(
 
 def apply_eager(engine: Engine) -> None:
     """Steps 3.2 and 3.3."""
-    if engine.deployment.enforce_eager:
+    d = engine.deployment
+    if d.model.is_encoder_decoder and d.gpu.platform == "rocm" and not d.enforce_eager:
+        engine.set(ROCM_ENCODER_DECODER, "mode", CompilationMode.NONE)
+        engine.set(ROCM_ENCODER_DECODER, "cudagraph_mode", CUDAGraphMode.NONE)
+    if d.enforce_eager:
         engine.set(ENFORCE_EAGER, "mode", CompilationMode.NONE)
         engine.set(ENFORCE_EAGER, "cudagraph_mode", CUDAGraphMode.NONE)
     if engine.has(COMPILE_DISABLED) and engine.deployment.env.get("TORCH_COMPILE_DISABLE") == "1":
         engine.set(COMPILE_DISABLED, "mode", CompilationMode.NONE)
+
+
+def uses_hisparse(engine: Engine) -> bool:
+    """hisparse_config is given, or a connector asks for it."""
+    d = engine.deployment
+    if not engine.has(HISPARSE):
+        return False
+    if d.attention_config.hisparse_config is not None:
+        return True
+    transfer = d.kv_transfer_config
+    if transfer is None or not engine.has(HISPARSE_CONNECTOR):
+        return False
+    named = [transfer.kv_connector]
+    if transfer.kv_connector in engine.facts["kv_connectors"]["multi"]:
+        children = transfer.kv_connector_extra_config.get("connectors", [])
+        named += [child.get("kv_connector") for child in children if isinstance(child, Mapping)]
+    return "HiSparseConnector" in named
 
 
 def normalise_piecewise(engine: Engine) -> None:
@@ -184,10 +230,24 @@ def apply_model_kind(engine: Engine) -> None:
         engine.set(ENCODER_DECODER, "cudagraph_mode", CUDAGraphMode.FULL_DECODE_ONLY)
 
 
+def check_kv_connector(engine: Engine) -> None:
+    """KVTransferConfig's own check, and what the connector factory says of a config without a connector."""
+    transfer = engine.deployment.kv_transfer_config
+    if transfer is None or (transfer.kv_connector is None) == (transfer.kv_role is None):
+        return
+    missing = "kv_role" if transfer.kv_role is None else "kv_connector"
+    raise StartupError(
+        f"kv_transfer_config has no {missing}",
+        code=KV_ROLE.code,
+        where=f"kv_transfer_config.{missing}",
+        fix=KV_ROLE.instead,
+    )
+
+
 def apply_kv_connector(engine: Engine) -> None:
     """Step 3.16."""
     transfer = engine.deployment.kv_transfer_config
-    if transfer is None or transfer.kv_connector is None or transfer.kv_role is None:
+    if transfer is None or transfer.kv_connector is None:
         return
     if not engine.graph_mode.has_full:
         return
@@ -205,9 +265,7 @@ def demands_piecewise(connector: str, extra: Mapping[str, Any], facts: Mapping[s
         return False
     return any(
         isinstance(child, Mapping)
-        and demands_piecewise(
-            str(child.get("kv_connector")), child.get("kv_connector_extra_config") or {}, facts
-        )
+        and demands_piecewise(str(child.get("kv_connector")), child.get("kv_connector_extra_config") or {}, facts)
         for child in children
     )
 
@@ -270,7 +328,7 @@ def check_piecewise(engine: Engine) -> None:
 def check_hisparse(engine: Engine) -> None:
     """Step 3.11."""
     d = engine.deployment
-    if d.attention_config.hisparse_config is None or not engine.has(HISPARSE):
+    if not uses_hisparse(engine):
         return
     problem = None
     if d.gpu.platform != "cuda":

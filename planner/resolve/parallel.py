@@ -161,9 +161,7 @@ def check_world(engine: Engine) -> None:
         )
 
 
-def check_model(
-    model: ModelShape, tp: int, raised_in: str, *, dcp: int = 1, expert_parallel: bool = False
-) -> None:
+def check_model(model: ModelShape, tp: int, raised_in: str, *, dcp: int = 1, expert_parallel: bool = False) -> None:
     """ModelConfig.verify_with_parallel_config for `model`, target or draft."""
     heads = model.num_attention_heads
     if heads % tp:
@@ -282,7 +280,7 @@ def check_pcp(engine: Engine, mode: CUDAGraphMode) -> None:
     elif engine.max_loras is not None:
         problem = "does not work with LoRA"
     elif not _pcp_speculation_fits(engine):
-        problem = "works with DSpark and single-module MTP only"
+        problem = "works with DSpark (whose MLA drafts share its ranks) and single-module MTP only"
     elif d.decode_context_parallel_size > 1 and not sparse:
         problem = "together with decode context parallelism needs sparse MLA"
     elif (
@@ -308,8 +306,12 @@ def check_pcp(engine: Engine, mode: CUDAGraphMode) -> None:
 
 def _pcp_speculation_fits(engine: Engine) -> bool:
     speculation = engine.speculation
-    if speculation is None or speculation.method == "dspark":
+    if speculation is None:
         return True
+    if speculation.method == "dspark":
+        d = engine.deployment
+        fits = d.decode_context_parallel_size in (1, d.prefill_context_parallel_size)
+        return fits or speculation.draft is None or not speculation.draft.use_mla
     return speculation.method == "mtp" and not speculation.is_multi_module_mtp
 
 
@@ -317,7 +319,5 @@ def _divisors(heads: int, most: int) -> str:
     return ", ".join(str(n) for n in range(1, most + 1) if heads % n == 0)
 
 
-def _refuse(
-    rule: Rule, what: str, where: str, fix: str | None, raised_in: str = "ParallelConfig"
-) -> NoReturn:
+def _refuse(rule: Rule, what: str, where: str, fix: str | None, raised_in: str = "ParallelConfig") -> NoReturn:
     raise StartupError(what, code=rule.code, raised_in=raised_in, where=where, fix=fix)

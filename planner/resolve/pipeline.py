@@ -21,6 +21,7 @@ from . import (
     parallel,
     runner,
     sequence_parallel,
+    spec_config,
     spec_decode,
     splitting,
     summary,
@@ -74,7 +75,7 @@ def configure(deployment: Deployment, trace: Trace) -> Engine:
     defaults.set_dtype(engine)
     defaults.set_max_model_len(engine)
     parallel.check_world(engine)
-    spec_decode.read(engine)
+    spec_config.read(engine)
     defaults.set_batch_limits(engine)
     defaults.check_scheduler(engine)
     _check_lora_budget(engine)
@@ -86,6 +87,7 @@ def configure(deployment: Deployment, trace: Trace) -> Engine:
 def _post_init(engine: Engine) -> None:
     """VllmConfig.__post_init__, section 3 of the reference, step by step."""
     d = engine.deployment
+    mode.check_kv_connector(engine)
     hooks.apply_architecture(engine)
     defaults.check_kv_cache_dtype(engine)
     parallel.check_model(

@@ -12,8 +12,8 @@ from typing import Any
 
 from ..trace import Decision, Finding
 from ..vocabulary import AttentionCGSupport, CompilationMode, CUDAGraphMode, Runner
+from . import cliffs, data_parallel, padding
 from . import coverage as cover
-from . import data_parallel, padding
 from .backends import BackendChoice
 from .coverage import Coverage
 from .drafter import Drafter
@@ -54,9 +54,10 @@ class Resolution:
         num_ubatches: microbatches of a split batch; 1: none.
         data_parallel_ranks: ranks that agree on padding (MoE); 1: none.
         pads_to: runner V1 pads batches to multiples of this first (sequence parallelism); 1: none.
+        sizes_are_named: the user listed the capture sizes, so they do not come from the grid.
         habits: how runner V2 of the release looks for a graph.
         config: vLLM's resolved settings, by vLLM's names.
-        decisions, findings, assumptions, not_modelled: the trace.
+        decisions, noted, assumptions, not_modelled: the trace; `findings` has more than `noted`.
     """
 
     vllm_version: str
@@ -79,10 +80,11 @@ class Resolution:
     num_ubatches: int = 1
     data_parallel_ranks: int = 1
     pads_to: int = 1
-    habits: DispatchHabits = DispatchHabits()
+    habits: DispatchHabits = field(default_factory=DispatchHabits)
+    sizes_are_named: bool = False
     config: dict[str, Any] = field(default_factory=dict)
     decisions: tuple[Decision, ...] = ()
-    findings: tuple[Finding, ...] = ()
+    noted: tuple[Finding, ...] = ()
     assumptions: tuple[str, ...] = ()
     not_modelled: tuple[str, ...] = ()
 
@@ -171,6 +173,11 @@ class Resolution:
     def mixed_coverage(self, num_active_loras: int = 0) -> Coverage:
         """Which graph batches with a prefill, of 1 to max_num_batched_tokens tokens, run in."""
         return cover.mixed(self.dispatch_batch, self.captures, self.max_num_batched_tokens, num_active_loras)
+
+    @cached_property
+    def findings(self) -> tuple[Finding, ...]:
+        """What the operator should know: what the rules noted, then what the graphs leave uncovered."""
+        return (*self.noted, *cliffs.findings(self))
 
     @cached_property
     def unreachable(self) -> tuple[tuple[CUDAGraphMode, Graph], ...]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NoReturn
 from ..errors import InputError, StartupError
 from ..trace import Rule
 from ..vocabulary import Runner
-from .mode import HISPARSE
+from .mode import uses_hisparse
 from .runner_support import drafts_on_v2_only, v1_lacks, v2_lacks
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def choose(engine: Engine) -> Runner:
 def choose_with_reason(engine: Engine) -> tuple[Runner, str]:
     """The runner, and why it, for people."""
     d, facts = engine.deployment, engine.facts["runner"]
-    if d.attention_config.hisparse_config is not None and engine.has(HISPARSE):
+    if uses_hisparse(engine):
         if engine.v2_forced is False:
             _refuse(Runner.V1, "HiSparse")
         return Runner.V2, "HiSparse runs on runner V2 only."

@@ -78,8 +78,9 @@ def _mixed(spec: CaptureSpec) -> Iterable[Graph]:
     if spec.mode.mixed_mode is FULL:
         graphs = [Graph(size, min(size, most), None, None, loras) for size in sizes for loras in cases]
         return _with_twins(spec, graphs)
-    held = [min(size, most) if spec.pieces_hold_requests else None for size in sizes]
-    return [Graph(size, num_reqs, None, None, loras) for size, num_reqs in zip(sizes, held, strict=True) for loras in cases]
+    if spec.pieces_hold_requests:
+        return [Graph(size, min(size, most), None, None, loras) for size in sizes for loras in cases]
+    return [Graph(size, None, None, None, loras) for size in sizes for loras in cases]
 
 
 def _varlen_decode(spec: CaptureSpec) -> Iterable[Graph]:

@@ -76,7 +76,6 @@ def settle(engine: Engine, overrides: Overrides) -> Resolution:
     downgrade.check_mamba_blocks(final, given)
     lora = _lora(engine, chosen)
     captures, extra = _captures(engine, overrides, chosen, final, sizes, lora, backend)
-    summary.note_cliffs(engine, final, sizes, captures)
     return Resolution(
         vllm_version=engine.release,
         runner=chosen,
@@ -89,7 +88,7 @@ def settle(engine: Engine, overrides: Overrides) -> Resolution:
         max_num_seqs=engine.max_num_seqs,
         max_num_batched_tokens=engine.max_num_batched_tokens,
         max_model_len=engine.max_model_len,
-        uniform_decode_query_len=engine.query_len,
+        uniform_decode_query_len=engine.decode_query_len(chosen),
         backend=backend,
         captures=captures,
         schedule=engine.schedule,
@@ -99,9 +98,10 @@ def settle(engine: Engine, overrides: Overrides) -> Resolution:
         data_parallel_ranks=d.data_parallel_size if d.model.is_moe else 1,
         pads_to=d.tensor_parallel_size if chosen is Runner.V1 and sequence_parallel.is_on(engine) else 1,
         habits=_habits(engine),
+        sizes_are_named=engine.sizes_are_named,
         config=summary.settings(engine, chosen),
         decisions=tuple(trace.decisions),
-        findings=tuple(trace.findings),
+        noted=tuple(trace.findings),
         assumptions=tuple(trace.assumptions),
         not_modelled=summary.not_modelled(engine),
     )
@@ -145,10 +145,10 @@ def _adaptive_mode(engine: Engine, overrides: Overrides, backend: BackendChoice)
     mode = engine.graph_mode
     if not _verifies_adaptively(engine) or overrides.adaptive_mode is False:
         return mode
-    if backend.support is not AttentionCGSupport.ALWAYS:
+    unfit = _unfit_for_any_lengths(engine, backend)
+    if unfit is not None:
         raise StartupError(
-            f"adaptive verification needs a backend that replays any query lengths; {backend.weakest} supports "
-            f"{backend.support}",
+            f"adaptive verification needs a backend that replays any query lengths; {unfit}",
             code=ADAPTIVE_MODE.code,
             stage="initialize_kv_cache",
             raised_as="ValueError",
@@ -163,6 +163,21 @@ def _adaptive_mode(engine: Engine, overrides: Overrides, backend: BackendChoice)
     if after is not mode:
         engine.trace.decide(ADAPTIVE_MODE, "cudagraph_mode", mode.value, after.value)
     return after
+
+
+def _unfit_for_any_lengths(engine: Engine, backend: BackendChoice) -> str | None:
+    """A group of the target that replays only equally long queries: below ALWAYS, and no kernel that measures them."""
+    if not backend.groups and backend.support is not AttentionCGSupport.ALWAYS:
+        return f"{backend.weakest} supports {backend.support}"
+    bounded = engine.facts["runner"]["varlen_bounded"]
+    for group in backend.groups:
+        if group.kind == "draft" or group.support is AttentionCGSupport.ALWAYS:
+            continue
+        majors = bounded.get(group.name)
+        fits = majors is not None and (not majors or engine.deployment.gpu.capability[0] in majors)
+        if not fits or group.support is not AttentionCGSupport.UNIFORM_BATCH:
+            return f"{group.name} supports {group.support}"
+    return None
 
 
 def _verifies_adaptively(engine: Engine) -> bool:
@@ -184,7 +199,7 @@ def _downgrade_input(
     return downgrade.DowngradeInput(
         support=backend.support,
         backend=backend.weakest or backend.name,
-        query_len=engine.query_len,
+        query_len=engine.decode_query_len(chosen),
         attention_split=splitting.contains_attention(engine),
         compiled=engine.mode is CompilationMode.VLLM_COMPILE,
         inductor_partition=engine.use_inductor_graph_partition,
@@ -240,14 +255,14 @@ def _captures(
         return graphs, _noted(engine, extra)
     if engine.facts["runner"]["v2_manager_rounds_sizes"]:
         stage = "v2_manager_init"
-        multiple = sequence_parallel.common_multiple(engine, engine.query_len, stage)
+        multiple = sequence_parallel.common_multiple(engine, engine.decode_query_len(chosen), stage)
         sizes = downgrade.round_to(multiple, sizes, engine.trace, stage)
     spec = runner_v2.CaptureSpec(
         mode=final,
         sizes=sizes,
         max_capture_size=sizes[-1] if sizes else 0,
         max_num_seqs=engine.max_num_seqs,
-        query_len=engine.query_len,
+        query_len=engine.decode_query_len(Runner.V2),
         query_lens=_query_lens(engine, final, sizes),
         lora_cases=cases if engine.facts["runner"]["v2_lora_graphs"] else (0,),
         rounds_decode=engine.facts["runner"]["v2_keeps_sizes"],
@@ -285,7 +300,7 @@ def _query_lens(engine: Engine, final: CUDAGraphMode, sizes: Sequence[int]) -> t
     """Decode query lengths that runner V2 captures: one a tier of dynamic speculative decoding."""
     speculation = engine.speculation
     if speculation is None or speculation.schedule is None or final is CUDAGraphMode.NONE or not sizes:
-        return (engine.query_len,)
+        return (engine.decode_query_len(Runner.V2),)
     if engine.facts["runner"]["v2_query_lens_as_given"]:
         return tuple(tokens + 1 for _, _, tokens in speculation.schedule)
     try:

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from ..vocabulary import CUDAGraphMode, Runner
-from .coverage import CLIFF, SPEC_CLIFF
-from .dynamic_sd import tokens_at
 from .engine import Engine, plain
-from .graphs import Captures
 
 FULL, PIECEWISE, NONE = CUDAGraphMode.FULL, CUDAGraphMode.PIECEWISE, CUDAGraphMode.NONE
 
@@ -68,26 +64,6 @@ def _pass_config(engine: Engine) -> dict[str, Any]:
     if engine.facts["levels"]["sequence_parallel_passes"]:
         return engine.passes | {"sp_min_token_num": engine.sp_min_token_num}
     return engine.passes
-
-
-def note_cliffs(engine: Engine, mode: CUDAGraphMode, sizes: Sequence[int], captures: Captures) -> None:
-    """Say from which decode batch on no graph is left, and which decode batches lose FULL to PIECEWISE."""
-    if mode is NONE or not sizes or engine.runner_type == "pooling":
-        return
-    query_len = engine.query_len
-    schedule = engine.schedule
-    if schedule is not None:
-        query_len = tokens_at(schedule, engine.max_num_seqs) + 1
-    reached = sizes[-1] // query_len
-    if reached < engine.max_num_seqs:
-        rule = SPEC_CLIFF if query_len > 1 else CLIFF
-        engine.trace.find(
-            rule,
-            "warning",
-            f"decode batches above {reached} requests run without a graph; max_num_seqs is {engine.max_num_seqs}",
-            fix=f"set --max-cudagraph-capture-size {engine.max_num_seqs * query_len}, or --max-num-seqs {reached}",
-            where="--max-num-seqs",
-        )
 
 
 def not_modelled(engine: Engine) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -93,6 +94,55 @@ def test_no_cliff_within_the_cap() -> None:
     assert found.uniform_decode_coverage().first_cliff is None
     assert "CG701" not in finding_codes(found)
     assert "CG701" in finding_codes(outcome(max_num_seqs=1024))
+
+
+CLIFFS: list[dict[str, Any]] = [
+    {"max_num_seqs": 1024},
+    {"max_num_seqs": 1000},
+    {"max_num_seqs": 256, "speculative_config": drafting(tokens=3)},
+    {"max_num_seqs": 250, "speculative_config": drafting(tokens=3)},
+    {"max_num_seqs": 64, "cudagraph_capture_sizes": [1, 8, 16]},
+    {
+        "max_num_seqs": 256,
+        "speculative_config": drafting(tokens=2),
+        "compilation_config": compiling(cudagraph_mode="FULL_DECODE_ONLY"),
+    },
+    {
+        "max_num_seqs": 300,
+        "max_cudagraph_capture_size": 1024,
+        "compilation_config": compiling(cudagraph_mode="FULL_DECODE_ONLY"),
+    },
+]
+
+
+@pytest.mark.parametrize("env", [V1, V2], ids=["V1", "V2"])
+@pytest.mark.parametrize("fields", CLIFFS, ids=range(len(CLIFFS)))
+def test_the_warning_of_a_cliff_says_where_it_is(env: dict[str, str], fields: dict[str, Any]) -> None:
+    found = outcome(env=env, **fields)
+    cliff = found.uniform_decode_coverage().first_cliff
+    assert cliff is not None
+    (warning,) = [finding for finding in found.findings if finding.code in ("CG701", "CG704")]
+    assert f"above {cliff - 1} requests" in warning.message
+
+
+@pytest.mark.parametrize("fields", CLIFFS[:6], ids=range(6))
+def test_the_fix_of_a_cliff_leaves_none(fields: dict[str, Any]) -> None:
+    """Named sizes exclude a named maximum, and a maximum off the grid is cut to the grid."""
+    found = outcome(env=V2, **fields)
+    (warning,) = [finding for finding in found.findings if finding.code in ("CG701", "CG704")]
+    named = re.search(r"--max-cudagraph-capture-size (\d+)", str(warning.fix))
+    if named is not None:
+        fields = {**fields, "max_cudagraph_capture_size": int(named.group(1))}
+        assert outcome(env=V2, **fields).uniform_decode_coverage().first_cliff is None
+    else:
+        assert "cudagraph_capture_sizes" in fields
+
+
+def test_no_cliff_means_no_warning() -> None:
+    for fields in DEPLOYMENTS:
+        found = outcome(**fields)
+        if found.uniform_decode_coverage().first_cliff is None:
+            assert not {"CG701", "CG704"} & finding_codes(found)
 
 
 def test_worst_and_mean_of_the_51_sizes() -> None:

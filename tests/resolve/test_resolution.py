@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from resolve_helpers import MLA, V1, V2, compiling, drafting, given, outcome, rows
 
-from cgplan import Batch, CUDAGraphMode, Graph, Overrides, resolve
+from cgplan import Batch, CUDAGraphMode, Graph, InputError, ModelShape, Overrides, resolve
 from cgplan.resolve.document import as_document
 from cgplan.resolve.document_schema import from_document
 
@@ -141,3 +141,36 @@ def test_the_document_reads_back(fields: dict[str, Any]) -> None:
     assert again == found
     assert again.dispatch(7) == found.dispatch(7)
     assert rows(again.captures.get(FULL, ())) == rows(found.captures.get(FULL, ()))
+
+
+@pytest.mark.parametrize(
+    ("change", "where"),
+    [
+        ({"runner": "V3"}, "runner"),
+        ({"capture_sizes": "1,2"}, "capture_sizes"),
+        ({"nothing": 1}, "nothing"),
+        ({"schema_version": 99}, "schema_version"),
+        ({"captures": {"FULL": [{"num_tokens": "x"}], "PIECEWISE": []}}, "captures"),
+    ],
+)
+def test_another_document_is_refused_in_one_line(change: dict[str, Any], where: str) -> None:
+    with pytest.raises(InputError) as caught:
+        from_document({**as_document(outcome()), **change})
+    assert str(caught.value.where).startswith(where)
+    assert "\n" not in caught.value.message
+
+
+@pytest.mark.parametrize("document", [None, [], {}, "text", 3])
+def test_no_document_is_refused_in_one_line(document: Any) -> None:
+    with pytest.raises(InputError):
+        from_document(document)
+
+
+def test_what_is_left_out_is_named() -> None:
+    vision = ModelShape(is_multimodal_model=True)
+    options = compiling(cudagraph_mm_encoder=True)
+    assert any("vision" in line for line in outcome(model=vision, compilation_config=options).not_modelled)
+    assert outcome(model=vision).not_modelled == ()
+    assert outcome(compilation_config=options).not_modelled == ()
+    replayed = outcome(model=ModelShape(architectures=("DeepseekV41ForCausalLM",)))
+    assert any("replay" in line for line in replayed.not_modelled)

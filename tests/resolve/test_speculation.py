@@ -5,9 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from resolve_helpers import MLA, V1, V2, codes, compiling, configured, drafting, given, outcome, refused
+from resolve_helpers import MAMBA, MLA, V1, V2, codes, compiling, configured, drafting, given, outcome, refused
 
-from cgplan import CUDAGraphMode, Deployment, ModelShape, Overrides, SpeculativeOptions, StartupError, resolve
+from cgplan import (
+    AttentionCGSupport,
+    CUDAGraphMode,
+    Deployment,
+    ModelShape,
+    Overrides,
+    SpeculativeOptions,
+    StartupError,
+    resolve,
+)
 from cgplan.resolve.speculation import Speculation
 
 DYNAMIC: dict[str, Any] = {"num_speculative_tokens_per_batch_size": [[1, 8, 3], [9, 64, 1]]}
@@ -270,6 +279,17 @@ def test_adaptive_verification_needs_a_backend_for_any_lengths(support: str) -> 
     with pytest.raises(StartupError) as caught:
         resolve(_adaptive(support=support))
     assert (caught.value.code, caught.value.stage) == ("CG411", "initialize_kv_cache")
+
+
+def test_adaptive_verification_takes_a_backend_that_bounds_the_lengths() -> None:
+    """Mamba 2 is no ALWAYS backend, but replays decode batches of any lengths up to 1 + num_speculative_tokens.
+
+    vllm/v1/attention/backends/mamba2_attn.py:108-143, vllm/v1/worker/gpu/attn_utils.py:363-394.
+    """
+    options = drafting("ngram", 3, **ADAPTIVE)
+    found = resolve(Deployment(model=MAMBA, max_num_seqs=64, speculative_config=options))
+    assert found.support is AttentionCGSupport.UNIFORM_BATCH
+    assert {graph.max_query_len for graph in found.captures[CUDAGraphMode.FULL]} == {4}
 
 
 @pytest.mark.parametrize(

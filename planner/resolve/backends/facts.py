@@ -11,6 +11,9 @@ from ... import releases
 
 Capability = tuple[int, int]
 
+SOURCES = "0.33.0"
+"""The release that sources in backends.toml refer to, unless an entry names another."""
+
 
 @dataclass(frozen=True, eq=False)
 class Backend:
@@ -126,7 +129,8 @@ def catalogue(release: str) -> Catalogue:
     """
     release = releases.canonical(release)
     table = {topic: _at(entries, release) for topic, entries in releases.table("backends").items()}
-    backend = partial(_backend, kv_dtypes=table["kv_dtypes"], unchecked=frozenset(table["unchecked"]["traits"]))
+    unchecked = frozenset(table["unchecked"]["traits"])
+    backend = partial(_backend, release=release, kv_dtypes=table["kv_dtypes"], unchecked=unchecked)
     return Catalogue(
         release=release,
         backends={name: backend(name, entry) for name, entry in table["backend"].items()},
@@ -140,7 +144,9 @@ def catalogue(release: str) -> Catalogue:
         orders=tuple(_order(entry) for entry in table["order"]),
         settings={name: frozenset(models) for name, models in table["settings"].items()},
         models={
-            architecture: _model(entry) for entry in table["model"].values() for architecture in entry["architectures"]
+            architecture: _model(entry, release)
+            for entry in table["model"].values()
+            for architecture in entry["architectures"]
         },
     )
 
@@ -162,20 +168,22 @@ def _holds(value: Any, release: str) -> bool:
 
 
 def _backend(
-    enum: str, entry: Mapping[str, Any], *, kv_dtypes: Mapping[str, list[str]], unchecked: frozenset[str]
+    enum: str,
+    entry: Mapping[str, Any],
+    *,
+    release: str,
+    kv_dtypes: Mapping[str, list[str]],
+    unchecked: frozenset[str],
 ) -> Backend:
     capability = entry.get("capability", {})
     kv = entry.get("kv", "plain")
     blocks = tuple(entry.get("blocks", ()))
-    source = entry.get("source", "")
-    if source and not source.startswith("vllm/"):
-        source = f"vllm/v1/attention/backends/{source}"
     return Backend(
         enum=enum,
         name=entry.get("name", enum),
         class_name=entry.get("class", ""),
         level=entry.get("level", "NEVER"),
-        source=source,
+        source=_source(entry, release),
         lowest=_pair(capability.get("min")),
         highest=_pair(capability.get("max")),
         majors=frozenset(capability["majors"]) if "majors" in capability else None,
@@ -195,6 +203,15 @@ def _backend(
     )
 
 
+def _source(entry: Mapping[str, Any], release: str) -> str:
+    """Where the entry's facts stand, with the release cited where another one is asked for."""
+    source: str = entry.get("source", "")
+    if source and not source.startswith("vllm/"):
+        source = f"vllm/v1/attention/backends/{source}"
+    cited = entry.get("release", SOURCES)
+    return source if not source or release == cited else f"{source} @ {cited}"
+
+
 def _pair(value: list[int] | None) -> Capability | None:
     return (value[0], value[1]) if value else None
 
@@ -212,11 +229,11 @@ def _order(entry: Mapping[str, Any]) -> Order:
     )
 
 
-def _model(entry: Mapping[str, Any]) -> ModelGroups:
+def _model(entry: Mapping[str, Any], release: str) -> ModelGroups:
     return ModelGroups(
         attention=entry.get("attention", {}),
         aliases=entry.get("aliases", {}),
         refused=tuple(entry.get("refused", ())),
         extra=tuple((c, n, level, kind) for c, n, level, kind in entry.get("extra", ())),
-        source=entry["source"],
+        source=_source(entry, release),
     )

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from ...deployment import Deployment
 from ...errors import InputError, StartupError, shorten
 from ...model_shape import ModelShape
-from ...releases import holds
 from ...trace import Rule, Trace
 from ...vocabulary import AttentionCGSupport
+from . import batch_invariance
 from .facts import Catalogue, ModelGroups
 from .layer import Layer
 from .platforms import choose_elsewhere
@@ -21,25 +21,6 @@ from .request import BACKEND_PER_KIND, Request, is_batch_invariant, layer_of
 from .selection import AUTOMATIC, BLOCK_SIZE, Selected, only_block_size, select
 from .support import CHUNKED_LOCAL_LEVEL, Level, level, named_level
 
-MAMBA_BATCH_INVARIANT = Rule(
-    code="CG304",
-    title="Batch-invariant mode has no kernels for state space and linear attention layers",
-    why="Their kernels split the work by the batch's shape.",
-    example="VLLM_BATCH_INVARIANT=1 with Qwen3-Next: vLLM does not start.",
-    instead="Unset VLLM_BATCH_INVARIANT for such models.",
-    source="vllm/v1/attention/selector.py:243-249",
-    since="0.20.2",
-)
-BATCH_INVARIANT_ON_REQUEST = Rule(
-    code="CG345",
-    title="Batch-invariant mode takes a few backends only, and wants one of them named",
-    why="The worker looked at --attention-backend alone, before a backend was selected.",
-    example="VLLM_BATCH_INVARIANT=1 without --attention-backend: vLLM does not start.",
-    instead="Give --attention-backend FLASH_ATTN or TRITON_ATTN, for MLA FLASH_ATTN_MLA or TRITON_MLA.",
-    source="vllm/model_executor/layers/batch_invariant.py:990-1025",
-    until="0.19.1",
-    release="0.19.1",
-)
 ATTENTION_OF_MODEL = Rule(
     code="CG327",
     title="The model picks its attention class itself",
@@ -65,9 +46,6 @@ DRAFTS_WITHOUT_ATTENTION = frozenset(
 """Speculative methods whose drafter has no attention layers of its own."""
 
 NON_CAUSAL_DRAFTS = frozenset({"dflash", "dspark"})
-
-BATCH_INVARIANT_BACKENDS = ("FLASH_ATTN", "TRITON_ATTN", "FLASH_ATTN_MLA", "TRITON_MLA")
-"""What CG345 takes."""
 
 
 @dataclass(frozen=True)
@@ -118,8 +96,8 @@ class GroupChooser:
         """All groups, the main backend's name, and the candidates rejected for it."""
         model = self.model
         found: list[Decided] = []
-        if everything and is_batch_invariant(self.deployment) and not holds(self.facts.release, "0.20.2"):
-            self._check_batch_invariant()
+        if everything and is_batch_invariant(self.deployment):
+            batch_invariance.check_request(self.facts.release, self.request.backend)
         name = "none"
         rejected: Rejected = ()
         own = self.facts.models.get(model.architecture)
@@ -140,18 +118,6 @@ class GroupChooser:
         if everything:
             self._draft(found)
         return found, name, rejected
-
-    def _check_batch_invariant(self) -> None:
-        if self.request.backend not in BATCH_INVARIANT_BACKENDS:
-            raise StartupError(
-                f"batch-invariant mode needs a backend that is named and has such kernels, not {self.request.backend}",
-                code=BATCH_INVARIANT_ON_REQUEST.code,
-                stage="init_device",
-                raised_as="RuntimeError",
-                raised_in="init_batch_invariance",
-                where="--attention-backend",
-                fix=f"use {', '.join(BATCH_INVARIANT_BACKENDS)}",
-            )
 
     def _main_layer(self, everything: bool) -> tuple[Layer, str, str]:
         """The main attention layers, their kind here, and vLLM's name of the kind."""
@@ -284,16 +250,8 @@ class GroupChooser:
                     where="model.mamba_backends",
                     fix=f"known: {', '.join(self.facts.mamba)}",
                 )
-            if everything and is_batch_invariant(self.deployment) and holds(self.facts.release, "0.20.2"):
-                raise StartupError(
-                    f"{backend.name} has no batch-invariant kernels",
-                    code="CG304",
-                    stage="attn_backend_selection",
-                    raised_as="RuntimeError",
-                    raised_in="attention selector",
-                    where="VLLM_BATCH_INVARIANT",
-                    fix="unset VLLM_BATCH_INVARIANT",
-                )
+            if everything and is_batch_invariant(self.deployment):
+                batch_invariance.check_mamba(self.facts.release, backend.name)
             decided = named_level(backend.level, None, backend.source)
             found.append(self._named(backend.class_name, backend.name, "mamba", decided))
 
@@ -326,7 +284,11 @@ class GroupChooser:
         selected = self._select(layer, "full_attention", backend=None, note=False)
         # The level is asked with the target's configuration, so with its query heads and causality.
         heads = self.model.num_attention_heads // self.deployment.tensor_parallel_size
-        asked = layer._replace(num_heads=heads, non_causal=self.request.non_causal)
+        asked = layer._replace(
+            num_heads=heads,
+            non_causal=self.request.non_causal,
+            block_drafts=method == "dspark" and model.use_mla,
+        )
         found.append(self._group(selected, asked, "draft"))
 
 

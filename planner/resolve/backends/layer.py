@@ -71,6 +71,8 @@ class Layer(NamedTuple):
     index_topk: int | None
     imported_before_env: bool = False
     """The backend's module was imported before VLLM_BATCH_INVARIANT was set."""
+    block_drafts: bool = False
+    """A layer of a drafter that decodes a block of tokens at once without a causal mask."""
 
     def since(self, first: str) -> bool:
         """Whether vLLM is release `first` or newer."""

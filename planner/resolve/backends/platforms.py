@@ -1,6 +1,7 @@
 """Selection of a backend where the platform is not CUDA: vllm/platforms/{rocm,xpu,cpu}.py at 0.33.0.
 
-What older releases did not have yet is asked with `layer.since`. Only what the deployment tells is used; what AITER or the CPU can do is assumed and said so.
+What older releases did not have yet is asked with `layer.since`. Only what the deployment tells is used; what AITER or
+the CPU can do is assumed and said so.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ RSWA_BACKEND = Rule(
     why="Its mask keeps the prompt visible beside a window of what was generated; other kernels cannot express it.",
     example="Unlimited-OCR on an A100: TRITON_ATTN; on an H100: FLASH_ATTN with version 4.",
     instead="Give one of the three with --attention-backend.",
-    source="vllm/model_executor/models/config.py:189-262",
+    source="vllm/model_executor/models/config.py:160-265",
     since="0.25.1",
 )
 

@@ -245,6 +245,13 @@ def _indexer(layer: Layer, source: str) -> Level:
     return Level(UNIFORM_BATCH, f"{queries} queries for each request ({source})", rule)
 
 
+def _block_drafts(layer: Layer, source: str) -> Level:
+    """vllm/v1/attention/backends/mla/triton_mla.py:66-87 @ 0.29.0."""
+    support = UNIFORM_BATCH if layer.block_drafts else SINGLE_TOKEN
+    condition = "drafts of a block of tokens" if layer.block_drafts else "one token a request"
+    return Level(support, f"{condition} ({source})", FIXED_LEVEL)
+
+
 def _flashmla_window(layer: Layer, source: str) -> Level:
     """DeepSeek V4's sliding window follows its attention: FlashInfer on 12.x, FlashMLA elsewhere."""
     if layer.capability[0] == 12:
@@ -258,5 +265,6 @@ _RULES: dict[str, Callable[[Layer, str], Level]] = {
     "composite": _composite,
     "spec_decode": _spec_decode,
     "indexer": _indexer,
+    "block_drafts": _block_drafts,
     "flashmla_window": _flashmla_window,
 }
