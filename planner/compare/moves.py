@@ -1,0 +1,71 @@
+"""What moves between two neighbouring releases: rules that come or go, and facts that change, by rule."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cache
+from importlib.resources import files
+from typing import Any, NamedTuple
+
+from .. import releases
+from ..releases import facts, holds
+from ..resolve import memory_deduction, pipeline  # noqa: F401  # Importing them fills RULES.
+from ..trace import RULES
+from .changes import FactChange
+from .fact_rules import code_of
+
+WITHOUT_HISTORY = frozenset({"gpus"})
+"""Topics that say nothing of a release; they are not read."""
+
+
+class Move(NamedTuple):
+    """What happened to one rule: "new", "gone" or "fact"; and the facts that it goes by."""
+
+    kind: str
+    facts: tuple[FactChange, ...] = ()
+
+
+@cache
+def moves(previous: str, following: str) -> Mapping[str, Move]:
+    """Rules that differ between two supported releases, by code; mirrored when the two are swapped."""
+    changed: dict[str, list[FactChange]] = {}
+    for change in changed_facts(previous, following):
+        changed.setdefault(code_of(change.path), []).append(change)
+    found = {code: Move("fact", tuple(items)) for code, items in changed.items()}
+    for code, rule in RULES.items():
+        before = holds(previous, rule.since, rule.until)
+        after = holds(following, rule.since, rule.until)
+        if before is not after:
+            found[code] = Move("new" if after else "gone", tuple(changed.get(code, ())))
+    return found
+
+
+def changed_facts(previous: str, following: str) -> Iterator[FactChange]:
+    """Every fact that differs between two releases."""
+    for topic in topics():
+        yield from _differences(facts(topic, previous), facts(topic, following), topic, previous, following)
+
+
+@cache
+def topics() -> tuple[str, ...]:
+    """Names of the fact files that may hold histories."""
+    names = (path.name for path in files(releases.__name__).iterdir())
+    return tuple(sorted(n[:-5] for n in names if n.endswith(".toml") and n[:-5] not in WITHOUT_HISTORY))
+
+
+def _differences(before: Any, after: Any, path: str, previous: str, following: str) -> Iterator[FactChange]:
+    before, after = _present(before, previous), _present(after, following)
+    if before == after:
+        return
+    if isinstance(before, Mapping) and isinstance(after, Mapping):
+        for key in sorted({*before, *after}):
+            yield from _differences(before.get(key), after.get(key), f"{path}.{key}", previous, following)
+        return
+    yield FactChange(path, before, after)
+
+
+def _present(value: Any, release: str) -> Any:
+    """A whole table may carry since and until, too: outside of them there is none."""
+    if isinstance(value, Mapping) and isinstance(value.get("since", ""), str) and isinstance(value.get("until", ""), str):
+        return value if holds(release, value.get("since"), value.get("until")) else None
+    return value
