@@ -80,6 +80,9 @@ class DeploymentOptions:
     ] = None
     gpus_per_node: Annotated[_Int, _machine("--gpus-per-node", help="GPUs that a node shows to vLLM.")] = None
     vllm: Annotated[_Text, _machine("--vllm", help="Release of vLLM. Default: the newest known.")] = None
+    assume_release: Annotated[
+        _Text, _machine("--assume-release", metavar="R", help="Answer by the rules of R, where --vllm is not known.")
+    ] = None
     usage_context: Annotated[
         _Text, _machine("--usage-context", help="Who starts the engine: OPENAI_API_SERVER (vllm serve), LLM_CLASS, ...")
     ] = None

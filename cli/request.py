@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from cgplan import Deployment, Gpu, ModelShape, Software
 from cgplan.errors import CgplanError, InputError, did_you_mean, shorten
-from cgplan.releases import table
+from cgplan.releases import assume, table
 
 from . import values
 from .options import DeploymentOptions
@@ -60,6 +60,9 @@ def deployment_of(options: DeploymentOptions) -> Asked:
     assumptions: list[str] = []
     ignored: list[str] = []
     fields: dict[str, Any] = {name: value for name in PASSED_ON if (value := getattr(options, name)) is not None}
+    if options.assume_release is not None:
+        fields["vllm"], assumed = assume(options.vllm, options.assume_release)
+        assumptions += [assumed] if assumed is not None else []
     fields["gpu"] = _gpu(options, fields, assumptions)
     fields["model"] = _model(options, assumptions)
     fields["software"] = _software(options, assumptions)

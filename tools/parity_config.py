@@ -119,6 +119,7 @@ class _Replay:
             target_groups_only=True,
             unavailable_backends=tuple(b for b, first in NOT_IMPORTABLE.items() if holds(self.deployment.vllm, first)),
             imported_before_env=True,
+            drafter_always_has_graphs=True,
         )
         try:
             return resolve(self.deployment, overrides)

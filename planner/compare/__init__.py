@@ -4,9 +4,9 @@ Pure, as the core is: `compare` resolves a deployment at every release between t
 release, and which rule did it; `release_notes` needs no deployment. `report/diff.py` shows both.
 """
 
-from .changes import Cause, Change, Comparison, Step
+from .changes import Cause, Change, Comparison, Note, Step
 from .comparison import compare
-from .notes import Note, release_notes
+from .notes import release_notes
 from .path import releases_between
 from .snapshot import Snapshot, snapshot
 

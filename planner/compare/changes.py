@@ -108,16 +108,35 @@ class Change:
 
 
 @dataclass(frozen=True)
+class Note:
+    """One rule that a release changed.
+
+    Attributes:
+        release: the release that brought it; on a downgrade, that takes it away again.
+        code: the rule.
+        kind: "new", "gone" or "fact".
+        facts: facts that the rule goes by and that differ.
+    """
+
+    release: str
+    code: str
+    kind: str
+    facts: tuple[FactChange, ...] = ()
+
+
+@dataclass(frozen=True)
 class Comparison:
     """What changes between `first` and `last`.
 
     Attributes:
         snapshots: one a release, from `first` to `last`.
         changes: what differs between the two ends.
+        without_effect: rules at work here that changed on the way, though nothing came of it.
     """
 
     snapshots: tuple[Snapshot, ...]
     changes: tuple[Change, ...]
+    without_effect: tuple[Note, ...] = ()
 
     @property
     def first(self) -> Snapshot:

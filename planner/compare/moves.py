@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import cache
-from importlib.resources import files
 from typing import Any, NamedTuple
 
-from .. import releases
 from ..releases import facts, holds
 from ..resolve import memory_deduction, pipeline  # noqa: F401  # Importing them fills RULES.
 from ..trace import RULES
 from .changes import FactChange
 from .fact_rules import code_of
 
-WITHOUT_HISTORY = frozenset({"gpus"})
-"""Topics that say nothing of a release; they are not read."""
+TOPICS = ("architectures", "backends", "memory", "pipeline")
+"""Fact files with histories of what vLLM does."""
 
 
 class Move(NamedTuple):
@@ -42,15 +40,8 @@ def moves(previous: str, following: str) -> Mapping[str, Move]:
 
 def changed_facts(previous: str, following: str) -> Iterator[FactChange]:
     """Every fact that differs between two releases."""
-    for topic in topics():
+    for topic in TOPICS:
         yield from _differences(facts(topic, previous), facts(topic, following), topic, previous, following)
-
-
-@cache
-def topics() -> tuple[str, ...]:
-    """Names of the fact files that may hold histories."""
-    names = (path.name for path in files(releases.__name__).iterdir())
-    return tuple(sorted(n[:-5] for n in names if n.endswith(".toml") and n[:-5] not in WITHOUT_HISTORY))
 
 
 def _differences(before: Any, after: Any, path: str, previous: str, following: str) -> Iterator[FactChange]:
@@ -66,6 +57,10 @@ def _differences(before: Any, after: Any, path: str, previous: str, following: s
 
 def _present(value: Any, release: str) -> Any:
     """A whole table may carry since and until, too: outside of them there is none."""
-    if isinstance(value, Mapping) and isinstance(value.get("since", ""), str) and isinstance(value.get("until", ""), str):
+    if (
+        isinstance(value, Mapping)
+        and isinstance(value.get("since", ""), str)
+        and isinstance(value.get("until", ""), str)
+    ):
         return value if holds(release, value.get("since"), value.get("until")) else None
     return value

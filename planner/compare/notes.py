@@ -2,28 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from .changes import FactChange
+from .changes import Note
 from .moves import moves
 from .path import newer, releases_between
-
-
-@dataclass(frozen=True)
-class Note:
-    """One rule that a release changed.
-
-    Attributes:
-        release: the release that brought it; on a downgrade, that takes it away again.
-        code: the rule.
-        kind: "new", "gone" or "fact".
-        facts: facts that the rule goes by and that differ.
-    """
-
-    release: str
-    code: str
-    kind: str
-    facts: tuple[FactChange, ...] = ()
 
 
 def release_notes(first: str, last: str) -> tuple[Note, ...]:

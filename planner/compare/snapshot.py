@@ -53,6 +53,14 @@ class Snapshot:
     def starts(self) -> bool:
         return self.error is None
 
+    @property
+    def backends(self) -> frozenset[str]:
+        """Names of the attention backends, as the catalogue has them."""
+        if self.resolution is None:
+            return frozenset()
+        backend = self.resolution.backend
+        return frozenset({backend.name, *(group.name for group in backend.groups)})
+
 
 def snapshot(deployment: Deployment, release: str) -> Snapshot:
     """`deployment` at `release`; its own release does not count."""
@@ -127,9 +135,7 @@ def _stretches(coverage: Coverage) -> list[dict[str, Any]]:
 def _drafter(r: Resolution) -> dict[str, Any]:
     if r.drafter is None:
         return {"drafter.speculator": None, "drafter.graphs": 0}
-    counts = {
-        name: sum(len(graphs) for graphs in captures.values()) for name, captures in r.drafter.managers.items()
-    }
+    counts = {name: sum(len(graphs) for graphs in captures.values()) for name, captures in r.drafter.managers.items()}
     found: dict[str, Any] = {"drafter.speculator": r.drafter.speculator, "drafter.graphs": sum(counts.values())}
     return found | {f"drafter.graphs.{name}": count for name, count in counts.items()}
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from packaging.version import InvalidVersion, Version
 
-from ..errors import InputError, nearest
+from ..errors import InputError
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -67,13 +67,51 @@ def canonical(release: str) -> str:
             version = Version(known)
             if wanted.release[:2] == version.release[:2] and (len(wanted.release) == 2 or wanted == version):
                 return known
-    near = nearest(text, SUPPORTED) or list(SUPPORTED[-3:])
+    near = nearest(text)
     raise InputError(
-        f"vLLM release {release[:40]!r} is not known to cgplan",
+        f"vLLM release {release[:40]!r} is not known to cgplan; the nearest is {near}",
         code="CG801",
         where="--vllm",
-        fix=f"use {' or '.join(near)}; releases known: {', '.join(SUPPORTED)}",
+        fix=f"--assume-release {near} answers by its rules; releases known: {', '.join(SUPPORTED)}",
     )
+
+
+def nearest(release: str) -> str:
+    """The supported release nearest to `release`: of the same minor version, else the newest before it."""
+    try:
+        wanted = Version(release.removeprefix("v")[:40]).release
+    except InvalidVersion:
+        return SUPPORTED[-1]
+    same_minor = [known for known in SUPPORTED if _key(known)[:2] == wanted[:2]]
+    before = [known for known in SUPPORTED if _key(known) <= wanted]
+    return (same_minor or before or SUPPORTED[:1])[-1]
+
+
+def assume(wanted: str | None, rules: str) -> tuple[str, str | None]:
+    """The release to give to a Deployment where `wanted` shall be answered by the rules of `rules`, and what to say.
+
+    Returns:
+        The supported release, and the assumption in one line; None where `wanted` means that very release.
+
+    Raises:
+        InputError: `rules` is not supported.
+    """
+    try:
+        release = canonical(rules)
+    except InputError as error:
+        error.where = "--assume-release"
+        error.fix = f"give one of {', '.join(SUPPORTED)}"
+        raise
+    if wanted is None:
+        return release, f"vLLM: rules of {release} assumed; no --vllm was given"
+    try:
+        own = canonical(wanted)
+    except InputError:
+        shown = "".join(c for c in wanted[:40] if c.isprintable())
+        return release, f"vLLM: rules of {release} assumed for {shown}"
+    if own == release:
+        return release, None
+    return release, f"vLLM: rules of {release} assumed for {own}, which cgplan knows; leave --assume-release out"
 
 
 @cache

@@ -88,6 +88,15 @@ MAMBA_BLOCKS = Rule(
     instead="Lower --max-num-seqs, or raise --gpu-memory-utilization.",
     source="vllm/config/compilation.py:1514-1535",
 )
+MAMBA_SIZES = Rule(
+    "CG510",
+    title="FULL graphs of a model with Mamba layers are cut to the cache blocks.",
+    why="Every sequence of a decode batch holds its state in one block.",
+    example="40 blocks: sizes above 40 are dropped, PIECEWISE ones too.",
+    instead="Lower --max-num-seqs, or raise --gpu-memory-utilization.",
+    source="vllm/config/compilation.py, adjust_cudagraph_sizes_for_mamba_cache @ 0.19.1",
+    until="0.19.1",
+)
 
 
 @dataclass(frozen=True)
@@ -96,6 +105,8 @@ class DowngradeInput:
 
     `attention_split`: every attention op is a splitting op. `compiled`: the compilation mode is VLLM_COMPILE.
     `rounds_sizes`: capture sizes become multiples of `multiple_of`, or of the query length.
+    `lowers`: the mode is lowered at all. `rounds_shared_graphs`: sizes are rounded in mode FULL as well.
+    `cuts_to_blocks`: FULL sizes are cut to the Mamba cache blocks, rather than too few blocks refused.
     `num_blocks`: KV cache blocks where known. `is_profiling`: the call during memory profiling.
     """
 
@@ -107,6 +118,9 @@ class DowngradeInput:
     inductor_partition: bool
     runner: Runner
     rounds_sizes: bool = True
+    lowers: bool = True
+    rounds_shared_graphs: bool = True
+    cuts_to_blocks: bool = False
     multiple_of: int | None = None
     piecewise_available: bool = True
     has_mamba: bool = False
@@ -148,6 +162,8 @@ def round_sizes(mode: CUDAGraphMode, sizes: Sequence[int], given: DowngradeInput
     """
     if not given.rounds_sizes or mode.decode_mode is not CUDAGraphMode.FULL or given.query_len <= 1:
         return list(sizes)
+    if not (given.rounds_shared_graphs or mode.separate_routine):
+        return list(sizes)
     return round_to(given.multiple_of or given.query_len, sizes, trace)
 
 
@@ -178,6 +194,17 @@ def round_to(multiple: int, sizes: Sequence[int], trace: Trace, stage: str = STA
     return rounded
 
 
+def cut_to_mamba_blocks(mode: CUDAGraphMode, sizes: list[int], given: DowngradeInput, trace: Trace) -> list[int]:
+    """What 0.19 did about too few Mamba cache blocks: larger sizes are dropped, PIECEWISE ones too."""
+    blocks = given.num_blocks
+    if not (given.cuts_to_blocks and given.has_mamba and mode.has_full and blocks):
+        return sizes
+    kept = [size for size in sizes if size <= blocks]
+    if len(kept) < len(sizes):
+        trace.decide(MAMBA_SIZES, "cudagraph_capture_sizes", sizes, kept)
+    return kept
+
+
 def check_mamba_blocks(mode: CUDAGraphMode, given: DowngradeInput) -> None:
     """Step 6.7.
 
@@ -185,7 +212,7 @@ def check_mamba_blocks(mode: CUDAGraphMode, given: DowngradeInput) -> None:
         StartupError: CG501.
     """
     blocks = given.num_blocks
-    if blocks is None or given.is_profiling or not given.has_mamba or not mode.has_full:
+    if given.cuts_to_blocks or blocks is None or given.is_profiling or not given.has_mamba or not mode.has_full:
         return
     if given.max_num_seqs > blocks:
         raise StartupError(

@@ -64,14 +64,19 @@ def v1_drafter(
     sizes: Sequence[int],
     max_num_seqs: int,
     lora_cases: Sequence[int],
+    methods: Sequence[str],
 ) -> Drafter | None:
-    """On V1 a model-based drafter has PIECEWISE graphs over the target's sizes, where mixed batches have graphs."""
-    if not speculation.uses_target_hidden_states and speculation.method != "draft_model":
+    """On V1 a model-based drafter has PIECEWISE graphs over the target's sizes, where mixed batches have graphs.
+
+    `methods`: those without the target's hidden states that the release gives graphs.
+    """
+    if not speculation.uses_target_hidden_states and speculation.method not in methods:
         return None
     graphs: Captures = {}
     if not speculation.options.enforce_eager and mode.mixed_mode is not NONE:
         graphs = runner_v1.captures(CUDAGraphMode.PIECEWISE, sizes, max_num_seqs, 1, lora_cases)
-    return Drafter("SpecDecodeBaseProposer", {"cudagraph_dispatcher": graphs})
+    name = "ExtractHiddenStatesProposer" if speculation.method == "extract_hidden_states" else "SpecDecodeBaseProposer"
+    return Drafter(name, {"cudagraph_dispatcher": graphs})
 
 
 def v2_drafter(
@@ -91,7 +96,9 @@ def v2_drafter(
     decode_only = CUDAGraphMode.FULL_DECODE_ONLY if decode_full else NONE
     managers: dict[str, Captures] = {}
     first_pass = speculation.num_speculative_tokens + 1
-    if name in TWO_PASSES:
+    if name in TWO_PASSES and not facts["first_pass"]:
+        managers["cudagraph_manager"] = _later_passes(speculation, spec, decode_only, facts)
+    elif name in TWO_PASSES:
         managers["prefill_cudagraph_manager"] = runner_v2.captures(
             _draft_spec(speculation, spec, spec.mode, first_pass, facts)
         )

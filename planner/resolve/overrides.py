@@ -21,6 +21,7 @@ class Overrides:
             encoder's or the draft's.
         imported_before_env: vLLM's modules were imported before the environment variables were set, so that what
             they decide at import (FlashAttention's level) does not see VLLM_BATCH_INVARIANT.
+        drafter_always_has_graphs: a standalone draft model has graphs on V1 in every release.
         unavailable_backends: attention backends that the installed vLLM cannot import.
     """
 
@@ -31,6 +32,7 @@ class Overrides:
     is_profiling: bool = False
     target_groups_only: bool = False
     imported_before_env: bool = False
+    drafter_always_has_graphs: bool = False
     unavailable_backends: tuple[str, ...] = ()
 
 

@@ -69,10 +69,11 @@ def settle(engine: Engine, overrides: Overrides) -> Resolution:
     backend = _backend(engine, overrides)
     start = _adaptive_mode(engine, overrides, backend)
     given = _downgrade_input(engine, overrides, backend, chosen)
-    final = downgrade.resolve_mode(start, given, trace)
+    final = downgrade.resolve_mode(start, given, trace) if given.lowers else start
     if given.rounds_sizes and final.decode_mode is CUDAGraphMode.FULL and given.query_len > 1:
         given = replace(given, multiple_of=sequence_parallel.common_multiple(engine, given.query_len, downgrade.STAGE))
     sizes = downgrade.round_sizes(final, engine.cudagraph_capture_sizes or [], given, trace)
+    sizes = downgrade.cut_to_mamba_blocks(final, sizes, given, trace)
     downgrade.check_mamba_blocks(final, given)
     lora = _lora(engine, chosen)
     captures, extra = _captures(engine, overrides, chosen, final, sizes, lora, backend)
@@ -195,7 +196,7 @@ def _piecewise_available(engine: Engine, overrides: Overrides) -> bool:
 def _downgrade_input(
     engine: Engine, overrides: Overrides, backend: BackendChoice, chosen: Runner
 ) -> downgrade.DowngradeInput:
-    d = engine.deployment
+    d, facts = engine.deployment, engine.facts["downgrade"]
     return downgrade.DowngradeInput(
         support=backend.support,
         backend=backend.weakest or backend.name,
@@ -205,6 +206,9 @@ def _downgrade_input(
         inductor_partition=engine.use_inductor_graph_partition,
         runner=chosen,
         rounds_sizes=chosen is Runner.V1 or not engine.facts["runner"]["v2_keeps_sizes"],
+        lowers=chosen is Runner.V1 or facts["on_v2"],
+        rounds_shared_graphs=facts["rounds_shared_graphs"],
+        cuts_to_blocks=facts["cuts_to_mamba_blocks"],
         multiple_of=None,
         piecewise_available=chosen is Runner.V1
         or not engine.has(downgrade.NO_CAPTURE)
@@ -251,7 +255,10 @@ def _captures(
         graphs = runner_v1.captures(final, sizes, engine.max_num_seqs, engine.query_len, cases)
         extra = None
         if speculation is not None:
-            extra = drafter.v1_drafter(speculation, final, sizes, engine.max_num_seqs, cases)
+            methods = engine.facts["drafter"]["v1_methods"]
+            if overrides.drafter_always_has_graphs:
+                methods = [*methods, "draft_model"]
+            extra = drafter.v1_drafter(speculation, final, sizes, engine.max_num_seqs, cases, methods)
         return graphs, _noted(engine, extra)
     if engine.facts["runner"]["v2_manager_rounds_sizes"]:
         stage = "v2_manager_init"

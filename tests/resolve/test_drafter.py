@@ -185,7 +185,23 @@ def test_v1_drafters_need_graphs_of_mixed_batches(mode: str, eager: bool | None,
     assert bool(found.managers["cudagraph_dispatcher"]) is graphs
 
 
-@pytest.mark.parametrize("method", ["ngram", "ngram_gpu", "extract_hidden_states"])
+@pytest.mark.parametrize(
+    ("method", "release", "graphs"),
+    [
+        ("extract_hidden_states", "0.33.0", True),
+        ("extract_hidden_states", "0.22.1", True),
+        ("draft_model", "0.33.0", True),
+        ("draft_model", "0.26.0", True),
+        ("draft_model", "0.25.1", False),
+    ],
+)
+def test_v1_drafters_without_the_target_s_hidden_states(method: str, release: str, graphs: bool) -> None:
+    """vllm/v1/worker/gpu_model_runner.py, _check_and_update_cudagraph_mode: standalone drafts since 0.26.0."""
+    found = outcome(env=V1, vllm=release, speculative_config=drafting(method, 1)).drafter
+    assert (found is not None) is graphs
+
+
+@pytest.mark.parametrize("method", ["ngram", "ngram_gpu"])
 def test_v1_has_no_drafter_graphs_without_a_model(method: str) -> None:
     assert outcome(env=V1, speculative_config=drafting(method, 1)).drafter is None
 

@@ -1,0 +1,107 @@
+"""Whether a fact that changed can touch a deployment at all.
+
+A fact is told from the outside, by its path: most hold for one GPU, one platform, one architecture or one feature. A
+fact that this module knows nothing of counts as relevant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..deployment import Deployment
+from .changes import FactChange
+
+NAME_LISTS = (
+    "architectures",
+    "pipeline.async_scheduling.methods",
+    "pipeline.breakable.architectures",
+    "pipeline.hooks",
+    "pipeline.mamba.supports_all",
+    "pipeline.parallel",
+    "pipeline.runner.rocm_v1_architectures",
+    "pipeline.runner.v2_architectures",
+    "pipeline.runner.v2_methods",
+    "pipeline.speculative.methods",
+    "pipeline.speculative.mtp_aliases",
+    "pipeline.speculative.target_hidden_states",
+    "backends.settings",
+    "backends.model",
+)
+"""Facts that are lists of names: one matters where a name that came or went is the deployment's."""
+
+
+def is_relevant(change: FactChange, deployment: Deployment, backends: frozenset[str]) -> bool:
+    """Whether `change` can touch `deployment`, whose attention runs in `backends`."""
+    path, d = change.path, deployment
+    if "rocm" in path and d.gpu.platform != "rocm":
+        return False
+    if path.startswith("backends.backend."):
+        return path.split(".")[2] in backends
+    if path.startswith("backends.mamba"):
+        return bool(d.model.mamba_backends)
+    if path.startswith(NAME_LISTS):
+        return bool(_words(change) & _names(d))
+    return all(holds(d, path) for prefix, holds in CONDITIONS.items() if path.startswith(prefix))
+
+
+def _is_sm10(d: Deployment) -> bool:
+    return d.gpu.major == 10 and d.gpu.platform == "cuda"
+
+
+def _drafts(d: Deployment, path: str) -> bool:
+    return d.speculative_config is not None
+
+
+CONDITIONS: dict[str, Callable[[Deployment, str], bool]] = {
+    "pipeline.grid.platform_cap.sm10": lambda d, _: _is_sm10(d),
+    "pipeline.grid.platform_cap.default": lambda d, _: not _is_sm10(d),
+    "pipeline.grid.append_uniform_decode": _drafts,
+    "pipeline.speculative": _drafts,
+    "pipeline.drafter": _drafts,
+    "pipeline.settings.SpeculativeConfig": _drafts,
+    "pipeline.runner.v2_query_lens_as_given": _drafts,
+    "pipeline.runner.v2_varlen_decode": _drafts,
+    "pipeline.runner.varlen_bounded": _drafts,
+    "pipeline.runner.v2_keeps_sizes": _drafts,
+    "pipeline.runner.v2_manager_rounds_sizes": _drafts,
+    "pipeline.runner.v2_lora_graphs": lambda d, _: d.enable_lora,
+    "pipeline.runner.v2_pieces_hold_requests": lambda d, _: d.env.get("VLLM_USE_BREAKABLE_CUDAGRAPH") != "0",
+    "pipeline.runner.v2_listed_hybrids": lambda d, _: d.model.is_hybrid,
+    "pipeline.runner.v2_plain_only": lambda d, _: d.model.is_moe or (d.quantization or d.model.quantization) is not None,
+    "pipeline.runner.forces_diffusion": lambda d, _: d.model.is_diffusion,
+    "pipeline.runner.forces_prefill": lambda d, _: d.prefill_context_parallel_size > 1,
+    "pipeline.mamba": lambda d, _: bool(d.model.mamba_backends),
+    "pipeline.batch_invariant": lambda d, _: "VLLM_BATCH_INVARIANT" in d.env,
+    "pipeline.breakable.for_batch_invariance": lambda d, _: "VLLM_BATCH_INVARIANT" in d.env,
+    "pipeline.breakable.exists": lambda d, _: "VLLM_USE_BREAKABLE_CUDAGRAPH" in d.env,
+    "pipeline.allreduce_fusion": lambda d, _: d.tensor_parallel_size > 1,
+    "pipeline.allreduce_fusion.max_mib": lambda d, path: path.split(".")[3] == "{}{}".format(*d.gpu.capability),
+    "pipeline.sequence_parallel": lambda d, _: d.tensor_parallel_size > 1,
+    "memory.graph_estimate.platforms": lambda d, _: d.gpu.platform != "cuda",
+    "memory.graph_estimate.v2_encoder_only": lambda d, _: d.compilation_config.cudagraph_mm_encoder,
+}
+"""Facts that matter under a condition: the beginning of the path, and the condition on the deployment and the path."""
+
+
+def _words(change: FactChange) -> set[str]:
+    """Names that only one side of the change has."""
+    return _flat(change.before) ^ _flat(change.after)
+
+
+def _flat(value: Any) -> set[str]:
+    if isinstance(value, dict):
+        return set(value).union(*(_flat(item) for item in value.values()))
+    if isinstance(value, (list, tuple)):
+        return set().union(*(_flat(item) for item in value))
+    return set(value.split()) if isinstance(value, str) else set()
+
+
+def _names(d: Deployment) -> set[str]:
+    """Names that a list may hold: architectures, model type, speculative method, all-to-all backend."""
+    found = {*d.model.architectures, d.model.model_type or "", d.all2all_backend or ""}
+    if d.speculative_config is not None:
+        found |= {d.speculative_config.method or ""}
+        if d.speculative_config.model is not None:
+            found |= set(d.speculative_config.model.architectures)
+    return found - {""}
