@@ -120,6 +120,14 @@ NO_SIZE_LEFT = Rule(
     instead="Name sizes at or below --max-num-batched-tokens.",
     source="vllm/config/vllm.py:2570-2575",
 )
+NO_BATCH = Rule(
+    "CG136",
+    title="A capture size below 1 is no batch, though vLLM's configuration takes it.",
+    why="The configuration does not look at the numbers; the capture run fails on them.",
+    example="--cudagraph-capture-sizes 0 1 2: the configuration is accepted.",
+    instead="Leave out sizes below 1.",
+    source="vllm/config/vllm.py:2560-2571",
+)
 
 
 @dataclass(frozen=True)
@@ -229,6 +237,14 @@ def _named(grid: GridInput, trace: Trace) -> list[int]:
     sizes = sorted({size for size in named if size <= grid.max_num_batched_tokens})
     if len(sizes) < len(named):
         trace.decide(USER_SIZES, "cudagraph_capture_sizes", list(named), sizes)
+    if sizes and sizes[0] < 1:
+        trace.find(
+            NO_BATCH,
+            "error",
+            f"capture size {sizes[0]} is no batch",
+            fix=NO_BATCH.instead,
+            where="--cudagraph-capture-sizes",
+        )
     if not sizes:
         trace.find(
             NO_SIZE_LEFT,

@@ -256,3 +256,10 @@ def test_errors_name_the_flag() -> None:
     with pytest.raises(StartupError) as caught:
         sizes_of(256, user_max=0)
     assert caught.value.where == "--max-cudagraph-capture-size"
+
+
+@pytest.mark.parametrize(("named", "noted"), [((0, 4), True), ((-1, 4), True), ((1, 4), False)])
+def test_a_size_below_one_is_noted(named: tuple[int, ...], noted: bool) -> None:
+    trace = Trace()
+    assert capture_sizes(GridInput(4, 500, 1, 512, user_sizes=named), trace) == sorted(named)
+    assert ("CG136" in {finding.code for finding in trace.findings}) is noted

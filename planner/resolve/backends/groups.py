@@ -102,7 +102,7 @@ class GroupChooser:
         rejected: Rejected = ()
         own = self.facts.models.get(model.architecture)
         if not model.is_attention_free:
-            layer, kind, spec_kind = self._main_layer(everything)
+            layer, kind, spec_kind = self.main_layer(everything)
             if own is not None and own.attention and self.deployment.gpu.platform == "cuda":
                 selected = self._own_attention(own)
             else:
@@ -119,7 +119,7 @@ class GroupChooser:
             self._draft(found)
         return found, name, rejected
 
-    def _main_layer(self, everything: bool) -> tuple[Layer, str, str]:
+    def main_layer(self, everything: bool = True) -> tuple[Layer, str, str]:
         """The main attention layers, their kind here, and vLLM's name of the kind."""
         model = self.model
         slides = model.sliding_window is not None and not (everything and model.has_full_attention_layers)
