@@ -13,43 +13,43 @@ from typing import TYPE_CHECKING, Any
 from ._version import __version__
 
 if TYPE_CHECKING:
-    from .deployment import (
+    from .deployment import Deployment
+    from .errors import CgplanError, InputError, StartupError
+    from .model_shape import ModelShape
+    from .resolve import Batch, Dispatch, Graph, Overrides, Resolution, resolve
+    from .sections import (
         AttentionOptions,
         CompilationOptions,
-        Deployment,
         Gpu,
         KVTransferOptions,
         PassOptions,
         Software,
         SpeculativeOptions,
     )
-    from .errors import CgplanError, InputError, StartupError
-    from .model_shape import ModelShape
-    from .resolve import Batch, Dispatch, Graph, Overrides, Resolution, resolve
     from .vocabulary import AttentionCGSupport, CompilationMode, CUDAGraphMode, Runner, UsageContext
 
 # Imported on first use: `cgplan --version` and shell completion must not pay for pydantic.
 _HOMES = {
     "AttentionCGSupport": "vocabulary",
-    "AttentionOptions": "deployment",
+    "AttentionOptions": "sections",
     "Batch": "resolve",
     "CUDAGraphMode": "vocabulary",
     "CgplanError": "errors",
     "CompilationMode": "vocabulary",
-    "CompilationOptions": "deployment",
+    "CompilationOptions": "sections",
     "Deployment": "deployment",
     "Dispatch": "resolve",
-    "Gpu": "deployment",
+    "Gpu": "sections",
     "Graph": "resolve",
     "InputError": "errors",
-    "KVTransferOptions": "deployment",
+    "KVTransferOptions": "sections",
     "ModelShape": "model_shape",
     "Overrides": "resolve",
-    "PassOptions": "deployment",
+    "PassOptions": "sections",
     "Resolution": "resolve",
     "Runner": "vocabulary",
-    "Software": "deployment",
-    "SpeculativeOptions": "deployment",
+    "Software": "sections",
+    "SpeculativeOptions": "sections",
     "StartupError": "errors",
     "UsageContext": "vocabulary",
     "resolve": "resolve",

@@ -25,7 +25,8 @@ from cgplan import (
     StartupError,
     UsageContext,
 )
-from cgplan.deployment import ALL2ALL_BACKENDS, MAX_COUNT
+from cgplan.deployment import ALL2ALL_BACKENDS
+from cgplan.sections import MAX_COUNT
 
 
 def refusal(**fields: Any) -> CgplanError:

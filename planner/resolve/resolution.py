@@ -177,7 +177,18 @@ class Resolution:
     @cached_property
     def findings(self) -> tuple[Finding, ...]:
         """What the operator should know: what the rules noted, then what the graphs leave uncovered."""
-        return (*self.noted, *cliffs.findings(self))
+        if self.cudagraph_mode is CUDAGraphMode.NONE or self.config.get("runner_type") == "pooling":
+            return self.noted
+        most = min(self.max_num_seqs, self.max_num_batched_tokens // self.uniform_decode_query_len)
+        fullest = cliffs.FullestBatch(
+            num_reqs=most,
+            num_tokens=cover.tokens_of(most, self.uniform_decode_query_len, self.schedule),
+            sizes_are_named=self.sizes_are_named,
+            rounds_sizes=self.runner is Runner.V1,
+            mixed_graphs=self.mixed_mode is not CUDAGraphMode.NONE,
+        )
+        adapters = self.lora.max_loras if self.lora is not None and 0 not in self.lora.cases else 0
+        return (*self.noted, *cliffs.findings(self.uniform_decode_coverage(adapters), self.max_num_seqs, fullest))
 
     @cached_property
     def unreachable(self) -> tuple[tuple[CUDAGraphMode, Graph], ...]:

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NoReturn
 
-from ..deployment import SpeculativeOptions
 from ..errors import StartupError, did_you_mean
 from ..model_shape import ModelShape
+from ..sections import SpeculativeOptions
 from ..trace import Rule
 from .parallel import check_model
 from .speculation import NO_DRAFT_MODEL, Speculation

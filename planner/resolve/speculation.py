@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..deployment import SpeculativeOptions
 from ..model_shape import ModelShape
+from ..sections import SpeculativeOptions
 from .dynamic_sd import Steps
 
 NO_DRAFT_MODEL = ("ngram", "ngram_gpu", "suffix", "custom_class", "extract_hidden_states")

@@ -63,6 +63,10 @@ class Row:
     priority: int | None = None
     chosen: bool = False
 
+    @property
+    def fits(self) -> bool:
+        return not self.reasons
+
 
 @dataclass(frozen=True)
 class SupportTable:
@@ -76,6 +80,7 @@ class SupportTable:
         why: why the choice was made, one line.
         differences: where the release's documentation says otherwise.
         assumptions: what had to be assumed.
+        not_modelled: settings that vLLM takes and the table does not look at.
     """
 
     vllm_version: str
@@ -85,6 +90,13 @@ class SupportTable:
     why: str
     differences: tuple[Difference, ...]
     assumptions: tuple[str, ...]
+    not_modelled: tuple[str, ...] = ()
+
+    @property
+    def sorted_rows(self) -> tuple[Row, ...]:
+        """The candidates first, then what fits when asked for, then the rest."""
+        last = len(self.rows) + 1
+        return tuple(sorted(self.rows, key=lambda r: (not r.chosen, r.priority or last, not r.fits)))
 
     @property
     def order(self) -> tuple[Row, ...]:
@@ -203,7 +215,7 @@ class _Table:
             return (backend.unavailable,)
         if self._model.is_attention_free:
             return ("the model has no attention layers",)
-        found = [reason.text for reason in reasons(backend, self._layer)]
+        found = list(dict.fromkeys(reason.text for reason in reasons(backend, self._layer)))
         if self._own is not None and backend.enum not in _names(self._own):
             return (f"the model takes its own attention only: {', '.join(_names(self._own))}",)
         if backend.platform not in ("cuda", self._platform):

@@ -8,16 +8,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from cgplan.deployment import (
-    AttentionOptions,
-    Deployment,
-    Gpu,
-    KVTransferOptions,
-    Software,
-    SpeculativeOptions,
-)
+from cgplan.deployment import Deployment
 from cgplan.model_shape import ModelShape
 from cgplan.resolve.backends.layer import Installed, Layer
+from cgplan.sections import AttentionOptions, Gpu, KVTransferOptions, Software, SpeculativeOptions
 
 FIXTURES = Path(__file__).parents[3] / "fixtures" / "backend_choices"
 RELEASES = sorted((f.name.removesuffix(".json.gz") for f in FIXTURES.glob("*.json.gz")), key=lambda r: r.split("."))

@@ -8,7 +8,7 @@ import backend_points as given
 import pytest
 
 from cgplan import releases
-from cgplan.deployment import AttentionOptions, Deployment, Gpu, Software, SpeculativeOptions
+from cgplan.deployment import Deployment
 from cgplan.errors import InputError, StartupError
 from cgplan.model_shape import ModelShape
 from cgplan.resolve.backends import BackendChoice, choose_backends
@@ -16,6 +16,7 @@ from cgplan.resolve.backends.checks import reasons
 from cgplan.resolve.backends.facts import catalogue
 from cgplan.resolve.backends.selection import candidates, select
 from cgplan.resolve.backends.support import level, named_level
+from cgplan.sections import AttentionOptions, Gpu, Software, SpeculativeOptions
 from cgplan.trace import RULES, Trace
 from cgplan.vocabulary import AttentionCGSupport
 

@@ -6,17 +6,12 @@ from typing import Any
 
 import pytest
 
-from cgplan.deployment import (
-    AttentionOptions,
-    Deployment,
-    Gpu,
-    Software,
-    SpeculativeOptions,
-)
+from cgplan.deployment import Deployment
 from cgplan.errors import InputError, StartupError
 from cgplan.model_shape import ModelShape
 from cgplan.resolve.backends import BackendChoice, choose_backends
 from cgplan.resolve.backends.facts import catalogue
+from cgplan.sections import AttentionOptions, Gpu, Software, SpeculativeOptions
 from cgplan.trace import RULES, Trace
 from cgplan.vocabulary import AttentionCGSupport
 
