@@ -16,7 +16,7 @@ from . import failures
 from .argv import normalise
 from .help import HelpfulCommand, HelpfulGroup
 
-COMMANDS = ("resolve", "explain", "models", "gpus", "schema")
+COMMANDS = ("resolve", "diff", "backends", "explain", "rules", "models", "gpus", "schema")
 
 HELP = """\
 Tells, before vLLM starts and without a GPU, which CUDA graphs it will capture, which batches run in them, and why.

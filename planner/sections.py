@@ -197,7 +197,8 @@ class SpeculativeOptions(Section):
     """`--speculative-config`.
 
     `num_speculative_tokens_per_batch_size` is a list of (first batch size, last batch size, tokens) rows: dynamic
-    speculative decoding. `model` is the draft model's shape, not its name.
+    speculative decoding. `model` is the draft model's shape, not its name. `attention_backend` is the draft's own;
+    vLLM has it from 0.21.0 on.
     """
 
     method: str | None = None
@@ -214,6 +215,7 @@ class SpeculativeOptions(Section):
     prompt_lookup_max: Count | None = None
     prompt_lookup_min: Count | None = None
     max_model_len: Count | None = None
+    attention_backend: str | None = None
 
 
 class KVTransferOptions(Section):

@@ -8,14 +8,18 @@ one is computed from are its own.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from itertools import pairwise
 
 from ..deployment import Deployment
 from ..trace import RULES, Decision
 from .changes import Cause
-from .fields import field_of
+from .fields import RUNNER_RULES, field_of
 from .moves import Move, moves
 from .relevance import is_relevant
-from .snapshot import Snapshot
+from .snapshot import Snapshot, differ
+
+AUTOMATIC = "CG301"
+NO_BACKEND = ("CG302", "CG303")
 
 
 class StepCauses:
@@ -27,7 +31,7 @@ class StepCauses:
         self._known: dict[str, tuple[tuple[Cause, ...], tuple[str, ...]]] = {}
 
     def of(self, name: str) -> tuple[tuple[Cause, ...], tuple[str, ...]]:
-        """The causes of a change of `name`, never none, and the fields that it follows."""
+        """The causes of a change of `name`, never none, and the fields that it follows where those are theirs."""
         if name not in self._known:
             self._known[name] = self._work_out(name)
         return self._known[name]
@@ -38,11 +42,14 @@ class StepCauses:
         field = field_of(name)
         traced = self._traced(field.decided)
         follows = tuple(dict.fromkeys(other for other in field.follows if self._differs(other)))
-        direct = [code for code in traced if code in self._moves]
+        lacking = self._runner_rules() if name == "runner" else []
+        direct = [code for code in (lacking or traced) if code in self._moves]
         if not direct and (field.owned_first or not follows):
             direct = [code for code in field.owners if code in self._moves]
         causes = [self._cause(code, traced) for code in direct]
-        if not causes:
+        if causes:
+            follows = ()
+        else:
             for other in follows:
                 causes += [cause for cause in self.of(other)[0] if cause.code not in {c.code for c in causes}]
         if not causes:
@@ -50,7 +57,7 @@ class StepCauses:
         return tuple(causes), follows
 
     def _differs(self, name: str) -> bool:
-        return self._before.values.get(name) != self._after.values.get(name)
+        return differ(name, self._before, self._after)
 
     def _traced(self, fields: Iterable[str]) -> dict[str, str]:
         """Rules with a decision on `fields` that only one side has, and what they say; the later side's words count."""
@@ -60,6 +67,15 @@ class StepCauses:
         found = {d.code: d.why for d in mine if not _has(theirs, d)}
         return found | {d.code: d.why for d in theirs if not _has(mine, d)}
 
+    def _runner_rules(self) -> list[str]:
+        """Rules about what runner V2 lacks that the choice of one side names, and that moved."""
+        reasons = [{d.why for d in side.decisions if d.field == "runner"} for side in (self._before, self._after)]
+        return self._lacking(" ".join(sorted(reasons[0] ^ reasons[1])))
+
+    def _lacking(self, text: str) -> list[str]:
+        named = (code for words, codes in RUNNER_RULES.items() if words in text for code in codes)
+        return [code for code in named if code in self._moves]
+
     def _cause(self, code: str, traced: Mapping[str, str]) -> Cause:
         move = self._moves.get(code)
         why = traced.get(code) or RULES[code].title
@@ -68,13 +84,13 @@ class StepCauses:
         return Cause(code, move.kind, why, move.facts)
 
     def _of_startup(self) -> tuple[Cause, ...]:
-        """The rules that refuse, on either side."""
-        causes = []
-        for side in (self._before, self._after):
-            if side.error is not None:
-                move = self._moves.get(side.error.code, Move("input"))
-                causes.append(Cause(side.error.code, move.kind, side.error.message, move.facts))
-        return tuple(causes)
+        """The rules that refuse, on either side, and those that moved and that they go by."""
+        codes = []
+        for error in (self._before.error, self._after.error):
+            if error is not None:
+                codes += [error.code, *self._lacking(error.message)]
+                codes += [AUTOMATIC] if error.code in NO_BACKEND and AUTOMATIC in self._moves else []
+        return tuple(self._cause(code, {}) for code in dict.fromkeys(codes))
 
 
 def _has(decisions: Iterable[Decision], wanted: Decision) -> bool:
@@ -92,7 +108,7 @@ def relevant_moves(path: tuple[str, ...], deployment: Deployment, backends: froz
     It is longer than two where vLLM did not start in between.
     """
     found: dict[str, Move] = {}
-    for previous, following in zip(path, path[1:], strict=False):
+    for previous, following in pairwise(path):
         for code, move in moves(previous, following).items():
             facts = tuple(change for change in move.facts if is_relevant(change, deployment, backends))
             if move.kind == "fact" and not facts:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from ..deployment import Deployment
 from .snapshot import Snapshot
 
 
@@ -49,7 +50,7 @@ class Step:
         release: the newer of the two, which brought the change (or, on a downgrade, takes it away).
         before, after: the value in each.
         causes: the rules; never empty.
-        follows: fields whose change in the same step brought this one.
+        follows: fields whose change in the same step brought this one; then the causes are theirs.
     """
 
     previous: str
@@ -85,7 +86,6 @@ class Change:
         before, after: the value at either end.
         steps: every neighbouring pair where it changed, in order; the first starts at `before`, the last ends at
             `after`.
-        restore: how to keep the old behaviour.
     """
 
     field: str
@@ -94,7 +94,6 @@ class Change:
     before: Any
     after: Any
     steps: tuple[Step, ...]
-    restore: Restore
 
     @property
     def releases(self) -> tuple[str, ...]:
@@ -129,11 +128,13 @@ class Comparison:
     """What changes between `first` and `last`.
 
     Attributes:
+        deployment: what was compared.
         snapshots: one a release, from `first` to `last`.
         changes: what differs between the two ends.
         without_effect: rules at work here that changed on the way, though nothing came of it.
     """
 
+    deployment: Deployment
     snapshots: tuple[Snapshot, ...]
     changes: tuple[Change, ...]
     without_effect: tuple[Note, ...] = ()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from itertools import pairwise
 
 from ..deployment import Deployment
 from ..errors import StartupError
@@ -12,8 +12,10 @@ from .causes import StepCauses, relevant_moves
 from .changes import Change, Comparison, Note, Step
 from .fields import SECTIONS, field_of
 from .path import newer, releases_between
-from .restore import restore
-from .snapshot import Snapshot, snapshot
+from .snapshot import Snapshot, differ, snapshot
+
+TOO_WIDE = ("pipeline.batch_limits.rows", "backends.backend.")
+"""Facts of which most are about other GPUs and models; they are told only where something came of them."""
 
 
 def compare(deployment: Deployment, first: str, last: str) -> Comparison:
@@ -24,34 +26,47 @@ def compare(deployment: Deployment, first: str, last: str) -> Comparison:
     Raises:
         InputError: a release is not supported, or no release between the two can make anything of the deployment.
     """
-    snapshots = tuple(snapshot(deployment, release) for release in releases_between(canonical(first), canonical(last)))
+    snapshots = _snapshots(deployment, releases_between(canonical(first), canonical(last)))
     errors = [s.error for s in snapshots]
     if errors[0] is not None and all(e is not None and not isinstance(e, StartupError) for e in errors):
         raise errors[0]
     causes = _Causes(snapshots, deployment)
     changes = [
-        _change(name, deployment, snapshots, causes)
+        _change(name, snapshots, causes)
         for name in _names(snapshots[0], snapshots[-1])
-        if snapshots[0].values.get(name) != snapshots[-1].values.get(name)
+        if differ(name, snapshots[0], snapshots[-1])
     ]
     order = list(SECTIONS)
     changes.sort(key=lambda change: order.index(change.section))
-    return Comparison(snapshots, tuple(changes), _without_effect(snapshots, changes, deployment))
+    return Comparison(deployment, snapshots, tuple(changes), _without_effect(snapshots, changes, deployment))
+
+
+def _snapshots(deployment: Deployment, path: Sequence[str]) -> tuple[Snapshot, ...]:
+    found: list[Snapshot] = []
+    for release in path:
+        found.append(snapshot(deployment, release, found[-1] if found else None))
+    return tuple(found)
 
 
 def _without_effect(
     snapshots: Sequence[Snapshot], changes: Sequence[Change], deployment: Deployment
 ) -> tuple[Note, ...]:
-    """Rules at work here that a release changed, though nothing came of it."""
+    """Rules at work here that go by other facts in a release, though nothing came of it.
+
+    Rules that came or went are left out: another one is at work in their place.
+    """
     told = {(step.release, cause.code) for change in changes for step in change.steps for cause in step.causes}
     found = []
-    for before, after in zip(snapshots, snapshots[1:], strict=False):
+    for before, after in pairwise(snapshots):
+        if not (before.starts and after.starts):
+            continue
         release = newer(before.release, after.release)
         at_work = {decision.code for decision in (*before.decisions, *after.decisions)}
         moved = relevant_moves((before.release, after.release), deployment, before.backends | after.backends)
         for code, move in sorted(moved.items()):
-            if code in at_work and (release, code) not in told:
-                found.append(Note(release, code, move.kind, move.facts))
+            facts = tuple(fact for fact in move.facts if not fact.path.startswith(TOO_WIDE))
+            if code in at_work and move.kind == "fact" and facts and (release, code) not in told:
+                found.append(Note(release, code, move.kind, facts))
     return tuple(found)
 
 
@@ -77,7 +92,7 @@ class _Causes:
         return self._found[key]
 
 
-def _change(name: str, deployment: Deployment, snapshots: Sequence[Snapshot], causes: _Causes) -> Change:
+def _change(name: str, snapshots: Sequence[Snapshot], causes: _Causes) -> Change:
     field = field_of(name)
     first, last = snapshots[0], snapshots[-1]
     return Change(
@@ -87,7 +102,6 @@ def _change(name: str, deployment: Deployment, snapshots: Sequence[Snapshot], ca
         before=first.values.get(name),
         after=last.values.get(name),
         steps=_steps(name, snapshots, causes),
-        restore=restore(name, deployment, first, last),
     )
 
 
@@ -95,15 +109,11 @@ def _steps(name: str, snapshots: Sequence[Snapshot], causes: _Causes) -> tuple[S
     """Where the value changed. Releases at which vLLM does not start say nothing and are passed over."""
     steps = []
     known = [i for i, s in enumerate(snapshots) if name == "startup" or s.starts]
-    for start, end in zip(known, known[1:], strict=False):
-        before, after = _value(snapshots[start], name), _value(snapshots[end], name)
-        if before == after:
+    for start, end in pairwise(known):
+        if not differ(name, snapshots[start], snapshots[end]):
             continue
+        before, after = snapshots[start].values.get(name), snapshots[end].values.get(name)
         found, follows = causes.between(start, end).of(name)
         previous, following = snapshots[end - 1].release, snapshots[end].release
         steps.append(Step(previous, following, newer(previous, following), before, after, found, follows))
     return tuple(steps)
-
-
-def _value(side: Snapshot, name: str) -> Any:
-    return side.values.get(name)

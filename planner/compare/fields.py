@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 SECTIONS = {
-    "start": "Start",
+    "start": "vLLM",
     "runner": "Runner and memory",
     "limits": "Limits",
     "mode": "Mode",
@@ -20,6 +20,7 @@ SECTIONS = {
 
 MODES = ("requested_mode", "configured_mode", "cudagraph_mode", "compilation_mode")
 LIMITS = ("max_num_seqs", "max_num_batched_tokens")
+GRID = ("cudagraph_mode", "configured_mode", "runner", *LIMITS)
 GRAPHS = ("capture_sizes", "cudagraph_mode", "runner", "lora_cases", "uniform_decode_query_len", "max_num_seqs")
 
 
@@ -47,10 +48,10 @@ class Field(NamedTuple):
 SIZES = ("cudagraph_capture_sizes", "max_cudagraph_capture_size")
 
 FIELDS = {
-    "startup": Field("vLLM", "start"),
+    "startup": Field("start", "start"),
     "runner": Field("runner", "runner", ("runner",), ("CG609",), ("configured_mode",)),
     "graph_memory_deducted": Field(
-        "graph memory estimate off the KV cache", "runner", (), ("CG502", "CG503"), ("runner", "cudagraph_mode")
+        "graph memory estimate", "runner", ("graph_memory_deducted",), ("CG503",), ("runner", "cudagraph_mode")
     ),
     "max_num_seqs": Field("max_num_seqs", "limits", ("max_num_seqs",), ("CG101",), ("max_num_batched_tokens",)),
     "max_num_batched_tokens": Field("max_num_batched_tokens", "limits", ("max_num_batched_tokens",), ("CG101",)),
@@ -64,7 +65,11 @@ FIELDS = {
         "mode configured", "mode", ("cudagraph_mode",), ("CG202",), ("requested_mode", "compilation_mode")
     ),
     "cudagraph_mode": Field(
-        "mode in the end", "mode", ("cudagraph_mode",), ("CG202",), ("configured_mode", "backend.support", "runner")
+        "mode in the end",
+        "mode",
+        ("cudagraph_mode",),
+        ("CG202",),
+        ("configured_mode", "compilation_mode", "backend.support", "runner"),
     ),
     "max_capture_size": Field(
         "largest size", "sizes", SIZES, ("CG108", "CG401"), ("cudagraph_mode", "runner", *LIMITS)
@@ -75,15 +80,31 @@ FIELDS = {
     "graphs.total": Field("graphs in all", "graphs", (), ("CG413", "CG421", "CG401"), GRAPHS, False),
     "graphs.unreachable": Field("graphs that serve no batch", "graphs", (), ("CG703", "CG702"), GRAPHS, False),
     "lora_cases": Field("LoRA cases", "graphs", ("lora_cases",), ("CG413",), ("runner",)),
-    "backend.name": Field("backend", "attention", ("attention_backend", "kv_cache_dtype"), ("CG301",)),
+    "backend.name": Field("backend", "attention", ("attention_backend", "kv_cache_dtype"), ("CG301", "CG307", "CG344")),
     "backend.support": Field(
         "support level", "attention", ("attention_support",), ("CG320", "CG316"), ("backend.name",)
     ),
     "backend.weakest": Field("weakest backend", "attention", ("attention_support",), ("CG316",), ("backend.name",)),
-    "drafter.speculator": Field("drafter", "drafter", ("drafter",), ("CG415",), ("runner",)),
+    "drafter.speculator": Field("drafter", "drafter", (), ("CG415",), ("runner",), False),
     "num_ubatches": Field("microbatches", "limits", (), ("CG603",), ("runner",)),
     "pads_to": Field("pads to multiples of", "sizes", (), ("CG643",), ("runner",)),
 }
+
+RUNNER_RULES = {
+    "hybrid or Mamba models": ("CG620", "CG621"),
+    "prefill context parallelism": ("CG622", "CG623"),
+    "stock torch.compile": ("CG624",),
+    "sequence parallelism": ("CG625",),
+    "external_launcher": ("CG626",),
+    "speculative method": ("CG627",),
+    "dynamic speculative decoding": ("CG628",),
+    "parallel drafting": ("CG629",),
+    "another vocabulary": ("CG630",),
+    "EAGLE3 with pipeline": ("CG631",),
+    "adaptive verification with": ("CG632",),
+    "dual batch overlap": ("CG633", "CG634"),
+}
+"""What runner V2 lacks, in the words of the decision, and the rules that say so."""
 
 KINDS = {"uniform_decode": "decode batches", "mixed": "mixed batches"}
 
@@ -96,7 +117,6 @@ SETTING_OWNERS = {
     "compile_sizes": "CG126",
     "compile_ranges_endpoints": "CG127",
     "custom_ops": "CG220",
-    "block_size": "CG308",
     "dtype": "CG131",
     "use_ubatching": "CG603",
     "breakable_cudagraph": "CG205",
@@ -120,19 +140,25 @@ def field_of(name: str) -> Field:
     if head == "finding":
         return Field(f"finding {rest}", "findings", (), (rest,))
     if head == "drafter":
-        what = rest.removeprefix("graphs").lstrip(".")
+        what = rest.removeprefix("graphs").lstrip(".").removesuffix("_cudagraph_manager")
         label = f"drafter's graphs ({what})" if what else "drafter's graphs"
         return Field(label, "drafter", ("drafter",), ("CG415", "CG426"), ("drafter.speculator", *GRAPHS), False)
     kind, _, lora = rest.partition(".")
     label = KINDS[kind] + (" with adapters" if lora else "")
     if head == "first_cliff":
         label = f"first eager {label}"
-    owners = ("CG702", "CG413") if kind == "mixed" else ("CG702", "CG413", "CG421")
-    return Field(label, "coverage", (), owners, ("graphs.FULL", "graphs.PIECEWISE", *GRAPHS, *LIMITS), False)
+    follows = ("graphs.FULL", "graphs.PIECEWISE", *GRAPHS)
+    if kind == "mixed":
+        return Field(label, "coverage", (), ("CG702", "CG413"), (*follows, "max_num_batched_tokens"), False)
+    return Field(label, "coverage", (), ("CG702", "CG413", "CG421"), follows, False)
 
 
 def _setting(name: str) -> Field:
     leaf = name.removeprefix("pass_config.")
     owner = SETTING_OWNERS.get(name, "CG641" if leaf in SEQUENCE_PARALLEL else "CG219")
-    follows = ("compilation_mode", "runner", *LIMITS)
+    follows: tuple[str, ...] = ("compilation_mode", "runner", *LIMITS)
+    if name.startswith("pass_config."):
+        follows = ("compilation_mode", *LIMITS)
+    if name == "compile_ranges_endpoints":
+        follows = ("config.pass_config.fuse_allreduce_rms", *follows)
     return Field(name, "settings", (name,), (owner,), follows)

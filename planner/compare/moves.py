@@ -6,11 +6,12 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any, NamedTuple
 
-from ..releases import facts, holds
+from ..releases import facts, holds, table
 from ..resolve import memory_deduction, pipeline  # noqa: F401  # Importing them fills RULES.
 from ..trace import RULES
 from .changes import FactChange
 from .fact_rules import code_of
+from .path import newer
 
 TOPICS = ("architectures", "backends", "memory", "pipeline")
 """Fact files with histories of what vLLM does."""
@@ -28,7 +29,9 @@ def moves(previous: str, following: str) -> Mapping[str, Move]:
     """Rules that differ between two supported releases, by code; mirrored when the two are swapped."""
     changed: dict[str, list[FactChange]] = {}
     for change in changed_facts(previous, following):
-        changed.setdefault(code_of(change.path), []).append(change)
+        code = code_of(change.path)
+        if code is not None:
+            changed.setdefault(code, []).append(change)
     found = {code: Move("fact", tuple(items)) for code, items in changed.items()}
     for code, rule in RULES.items():
         before = holds(previous, rule.since, rule.until)
@@ -40,8 +43,17 @@ def moves(previous: str, following: str) -> Mapping[str, Move]:
 
 def changed_facts(previous: str, following: str) -> Iterator[FactChange]:
     """Every fact that differs between two releases."""
+    came, went = _architectures_of(following, previous), _architectures_of(previous, following)
+    if came or went:
+        yield FactChange("architecture_releases.first", went, came)
     for topic in TOPICS:
         yield from _differences(facts(topic, previous), facts(topic, following), topic, previous, following)
+
+
+def _architectures_of(release: str, other: str) -> list[str]:
+    """Architectures that came with `release`, where that is the newer one."""
+    names: str = table("architecture_releases")["first"].get(release, "")
+    return names.split() if newer(release, other) == release else []
 
 
 def _differences(before: Any, after: Any, path: str, previous: str, following: str) -> Iterator[FactChange]:

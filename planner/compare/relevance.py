@@ -13,6 +13,7 @@ from ..deployment import Deployment
 from .changes import FactChange
 
 NAME_LISTS = (
+    "architecture_releases",
     "architectures",
     "pipeline.async_scheduling.methods",
     "pipeline.breakable.architectures",
@@ -38,6 +39,8 @@ def is_relevant(change: FactChange, deployment: Deployment, backends: frozenset[
         return False
     if path.startswith("backends.backend."):
         return path.split(".")[2] in backends
+    if path == "backends.order":
+        return any(_is_tried(row, d) for row in _changed_rows(change))
     if path.startswith("backends.mamba"):
         return bool(d.model.mamba_backends)
     if path.startswith(NAME_LISTS):
@@ -54,10 +57,14 @@ def _drafts(d: Deployment, path: str) -> bool:
 
 
 CONDITIONS: dict[str, Callable[[Deployment, str], bool]] = {
+    "backends.unchecked": lambda d, _: max(d.decode_context_parallel_size, d.prefill_context_parallel_size) > 1,
     "pipeline.grid.platform_cap.sm10": lambda d, _: _is_sm10(d),
     "pipeline.grid.platform_cap.default": lambda d, _: not _is_sm10(d),
     "pipeline.grid.append_uniform_decode": _drafts,
     "pipeline.speculative": _drafts,
+    "pipeline.downgrade.cuts_to_mamba_blocks": lambda d, _: bool(d.model.mamba_backends),
+    "pipeline.downgrade.on_v2": lambda d, _: d.env.get("VLLM_USE_V2_MODEL_RUNNER") == "1",
+    "pipeline.downgrade.rounds_shared_graphs": _drafts,
     "pipeline.drafter": _drafts,
     "pipeline.settings.SpeculativeConfig": _drafts,
     "pipeline.runner.v2_query_lens_as_given": _drafts,
@@ -67,8 +74,11 @@ CONDITIONS: dict[str, Callable[[Deployment, str], bool]] = {
     "pipeline.runner.v2_manager_rounds_sizes": _drafts,
     "pipeline.runner.v2_lora_graphs": lambda d, _: d.enable_lora,
     "pipeline.runner.v2_pieces_hold_requests": lambda d, _: d.env.get("VLLM_USE_BREAKABLE_CUDAGRAPH") != "0",
+    "pipeline.runner.v2_dense": lambda d, _: not d.model.is_moe,
     "pipeline.runner.v2_listed_hybrids": lambda d, _: d.model.is_hybrid,
-    "pipeline.runner.v2_plain_only": lambda d, _: d.model.is_moe or (d.quantization or d.model.quantization) is not None,
+    "pipeline.runner.v2_plain_only": lambda d, _: (
+        d.model.is_moe or (d.quantization or d.model.quantization) is not None
+    ),
     "pipeline.runner.forces_diffusion": lambda d, _: d.model.is_diffusion,
     "pipeline.runner.forces_prefill": lambda d, _: d.prefill_context_parallel_size > 1,
     "pipeline.mamba": lambda d, _: bool(d.model.mamba_backends),
@@ -77,11 +87,33 @@ CONDITIONS: dict[str, Callable[[Deployment, str], bool]] = {
     "pipeline.breakable.exists": lambda d, _: "VLLM_USE_BREAKABLE_CUDAGRAPH" in d.env,
     "pipeline.allreduce_fusion": lambda d, _: d.tensor_parallel_size > 1,
     "pipeline.allreduce_fusion.max_mib": lambda d, path: path.split(".")[3] == "{}{}".format(*d.gpu.capability),
+    "pipeline.allreduce_fusion.world_sizes": lambda d, _: d.tensor_parallel_size > 8,
+    "pipeline.allreduce_fusion.one_pipeline": lambda d, _: d.pipeline_parallel_size > 1,
+    "pipeline.allreduce_fusion.one_data": lambda d, _: d.data_parallel_size > 1,
+    "pipeline.allreduce_fusion.not_batch": lambda d, _: "VLLM_BATCH_INVARIANT" in d.env,
+    "pipeline.async_scheduling.pipeline_on_v1": lambda d, _: d.pipeline_parallel_size > 1,
+    "pipeline.splitting": lambda d, _: d.compilation_config.splitting_ops is not None,
     "pipeline.sequence_parallel": lambda d, _: d.tensor_parallel_size > 1,
     "memory.graph_estimate.platforms": lambda d, _: d.gpu.platform != "cuda",
     "memory.graph_estimate.v2_encoder_only": lambda d, _: d.compilation_config.cudagraph_mm_encoder,
 }
 """Facts that matter under a condition: the beginning of the path, and the condition on the deployment and the path."""
+
+
+def _changed_rows(change: FactChange) -> list[dict[str, Any]]:
+    """Rows that only one side of a list of tables has."""
+    before, after = change.before or [], change.after or []
+    return [row for row in before if row not in after] + [row for row in after if row not in before]
+
+
+def _is_tried(order: dict[str, Any], d: Deployment) -> bool:
+    """Whether the automatic selection may go by this order of candidates; heads and dtypes are not looked at."""
+    return (
+        order.get("mla", d.model.use_mla) == d.model.use_mla
+        and d.gpu.major in order.get("majors", [d.gpu.major])
+        and (d.model.is_multimodal_model or not order.get("mm_prefix"))
+        and (d.speculative_config is not None or d.model.is_diffusion or not order.get("non_causal"))
+    )
 
 
 def _words(change: FactChange) -> set[str]:

@@ -7,10 +7,10 @@ from typing import Any
 
 from ..deployment import Deployment
 from ..errors import CgplanError
+from ..releases import facts
 from ..resolve import resolve
-from ..resolve.cliffs import CODES as CLIFFS
 from ..resolve.coverage import Coverage
-from ..resolve.memory_deduction import graph_memory_deducted
+from ..resolve.memory_deduction import DEDUCTED, graph_memory_deducted
 from ..resolve.resolution import Resolution
 from ..trace import Decision
 from ..vocabulary import CUDAGraphMode
@@ -26,9 +26,31 @@ SHOWN_ELSEWHERE = frozenset(
         "max_cudagraph_capture_size",
         "use_v2_model_runner",
         "pass_config",
+        "splitting_ops",
+        "block_size",
     }
 )
-"""Settings of the resolved configuration that are fields of their own."""
+"""Settings of the resolved configuration that are fields of their own; the block size is only what was given."""
+
+OF_BATCHES = ("coverage.", "first_cliff.", "graphs.unreachable")
+"""Fields that are found by asking for many batches, which takes longer than to resolve."""
+
+DISPATCHES = (
+    "runner",
+    "cudagraph_mode",
+    "capture_sizes",
+    "max_num_seqs",
+    "max_num_batched_tokens",
+    "uniform_decode_query_len",
+    "schedule",
+    "lora",
+    "pads_to",
+    "habits",
+    "captures",
+)
+"""What decides which graph a batch runs in: attributes of Resolution."""
+
+ATTENTION_OPS = "every attention op"
 
 
 @dataclass(frozen=True)
@@ -62,20 +84,38 @@ class Snapshot:
         return frozenset({backend.name, *(group.name for group in backend.groups)})
 
 
-def snapshot(deployment: Deployment, release: str) -> Snapshot:
-    """`deployment` at `release`; its own release does not count."""
+def differ(name: str, one: Snapshot, other: Snapshot) -> bool:
+    """Whether the two have different values of a field. A refusal that only names its release is the same one."""
+    if name == "startup" and one.error is not None and other.error is not None:
+        return _refusal(one) != _refusal(other)
+    return bool(one.values.get(name) != other.values.get(name))
+
+
+def _refusal(side: Snapshot) -> tuple[str, str]:
+    assert side.error is not None
+    return side.error.code, side.error.message.replace(side.release, "")
+
+
+def snapshot(deployment: Deployment, release: str, like: Snapshot | None = None) -> Snapshot:
+    """`deployment` at `release`; its own release does not count.
+
+    What batches run in is taken from `like` where that has the same graphs and finds them in the same way.
+    """
     asked = deployment.model_copy(update={"vllm": release})
     try:
         found = resolve(asked)
-        values = _values(found)
+        values = _values(found, like)
         deduction = graph_memory_deducted(asked, release, found.runner, found.cudagraph_mode)
     except CgplanError as error:
         return Snapshot(release, {"startup": error.as_dict()}, error=error)
     values["graph_memory_deducted"] = deduction.deducted
-    return Snapshot(release, values, found.decisions, found)
+    kept = Decision(
+        DEDUCTED.code, "graph_memory_deducted", None, deduction.deducted, deduction.reason, DEDUCTED.citation
+    )
+    return Snapshot(release, values, (*found.decisions, kept), found)
 
 
-def _values(r: Resolution) -> dict[str, Any]:
+def _values(r: Resolution, like: Snapshot | None) -> dict[str, Any]:
     values: dict[str, Any] = {
         "startup": None,
         "runner": r.runner.value,
@@ -92,22 +132,46 @@ def _values(r: Resolution) -> dict[str, Any]:
         "graphs.FULL": r.graph_count(CUDAGraphMode.FULL),
         "graphs.PIECEWISE": r.graph_count(CUDAGraphMode.PIECEWISE),
         "graphs.total": r.graph_count(),
-        "graphs.unreachable": len(r.unreachable),
         "backend.name": r.backend.name,
         "backend.support": r.backend.support.name,
         "backend.weakest": r.backend.weakest,
     }
-    values |= _coverage(r, 0, "")
     if r.lora is not None:
         values["lora_cases"] = list(r.lora.cases)
-        values |= _coverage(r, r.lora.max_loras, ".lora")
+    if like is not None and like.resolution is not None and _same_batches(like.resolution, r):
+        values |= {name: value for name, value in like.values.items() if name.startswith(OF_BATCHES)}
+    else:
+        values |= _of_batches(r)
     values |= _drafter(r)
     values |= {"num_ubatches": r.num_ubatches, "pads_to": r.pads_to}
     values |= _findings(r)
     values |= {f"config.{name}": value for name, value in r.config.items() if name not in SHOWN_ELSEWHERE}
+    values["config.splitting_ops"] = _splitting_ops(r)
+    # A pass that a release does not have counts as off.
     passes = r.config.get("pass_config") or {}
-    values |= {f"config.pass_config.{name}": value for name, value in passes.items()}
+    values |= {f"config.pass_config.{name}": value for name, value in passes.items() if value not in (None, False)}
     return values
+
+
+def _splitting_ops(r: Resolution) -> list[str]:
+    """The ops at which the model is cut. The attention ops of the release are one word: most are of other models."""
+    ops: list[str] = r.config.get("splitting_ops") or []
+    known: list[str] = facts("pipeline", r.vllm_version)["splitting"]["attention_ops"]
+    if not set(known) <= set(ops):
+        return ops
+    return [ATTENTION_OPS, *(op for op in ops if op not in known)]
+
+
+def _same_batches(one: Resolution, other: Resolution) -> bool:
+    """Whether every batch runs in the same graph in both."""
+    return all(getattr(one, name) == getattr(other, name) for name in DISPATCHES)
+
+
+def _of_batches(r: Resolution) -> dict[str, Any]:
+    found: dict[str, Any] = {"graphs.unreachable": len(r.unreachable), **_coverage(r, 0, "")}
+    if r.lora is not None:
+        found |= _coverage(r, r.lora.max_loras, ".lora")
+    return found
 
 
 def _coverage(r: Resolution, adapters: int, suffix: str) -> dict[str, Any]:
@@ -141,9 +205,8 @@ def _drafter(r: Resolution) -> dict[str, Any]:
 
 
 def _findings(r: Resolution) -> dict[str, Any]:
-    """Messages by code; cliffs are told by the coverage."""
+    """Messages by code; cliffs, which the rules do not note, are told by the coverage."""
     found: dict[str, Any] = {}
-    for finding in r.findings:
-        if finding.code not in CLIFFS:
-            found.setdefault(f"finding.{finding.code}", []).append(finding.message)
+    for finding in r.noted:
+        found.setdefault(f"finding.{finding.code}", []).append(finding.message)
     return found

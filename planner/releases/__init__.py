@@ -24,6 +24,7 @@ else:
     import tomli as tomllib
 
 SUPPORTED = (
+    "0.19.1",
     "0.20.2",
     "0.21.0",
     "0.22.1",
@@ -107,7 +108,7 @@ def assume(wanted: str | None, rules: str) -> tuple[str, str | None]:
     try:
         own = canonical(wanted)
     except InputError:
-        shown = "".join(c for c in wanted[:40] if c.isprintable())
+        shown = "".join(c for c in wanted[:40] if c.isprintable()) or "a release without a name"
         return release, f"vLLM: rules of {release} assumed for {shown}"
     if own == release:
         return release, None
@@ -153,7 +154,7 @@ def _at_release(value: Any, release: str) -> Any:
     if value and all(isinstance(row, Mapping) and "value" in row for row in value):
         return at(value, release)
     return [
-        row.get("item", row) if isinstance(row, Mapping) else row
+        _at_release(row.get("item", row), release) if isinstance(row, Mapping) else row
         for row in value
         if not isinstance(row, Mapping) or holds(release, row.get("since"), row.get("until"))
     ]

@@ -9,7 +9,7 @@ from ..errors import InputError, did_you_mean, shorten
 from . import table
 
 if TYPE_CHECKING:
-    from ..deployment import Gpu
+    from ..sections import Gpu
 
 
 def gpu(name: str) -> Gpu:
@@ -47,7 +47,7 @@ def records() -> list[dict[str, Any]]:
 
 
 def _gpu(entry: dict[str, Any]) -> Gpu:
-    from ..deployment import Gpu
+    from ..sections import Gpu
 
     return Gpu(
         name=entry["name"],

@@ -27,6 +27,7 @@ def all_rules() -> dict[str, Rule]:
     """Every rule by code, in the order of the codes."""
     # Importing them fills RULES.
     from .. import input_rules, resolve  # noqa: F401
+    from ..resolve import memory_deduction  # noqa: F401
 
     return dict(sorted(RULES.items()))
 
@@ -58,7 +59,7 @@ def as_document(rule: Rule) -> dict[str, Any]:
         "why": rule.why,
         "example": rule.example,
         "instead": rule.instead,
-        "source": _source(rule),
+        "source": source_of(rule),
         "since": rule.since,
         "until": rule.until,
     }
@@ -83,8 +84,8 @@ def show_page(rule: Rule, out: Console | None = None) -> None:
         ("Why", rule.why),
         ("Example", rule.example),
         ("Instead", rule.instead),
-        ("Source", _source(rule)),
-        ("Releases", _releases(rule)),
+        ("Source", source_of(rule)),
+        ("Releases", releases_of(rule)),
     ):
         grid.add_row(name, text)
     out.print(grid)
@@ -112,11 +113,13 @@ def show_list(out: Console | None = None) -> None:
     out.print(grid)
 
 
-def _source(rule: Rule) -> str:
+def source_of(rule: Rule) -> str:
+    """Where it stands in vLLM."""
     return rule.source if ":" not in rule.source else f"{rule.citation.replace(' @ ', ' of vLLM ')}"
 
 
-def _releases(rule: Rule) -> str:
+def releases_of(rule: Rule) -> str:
+    """The releases that have it, in words."""
     if rule.since is None and rule.until is None:
         return "every release that cgplan knows"
     since = f"since {rule.since}" if rule.since else ""

@@ -6,11 +6,15 @@ from dataclasses import dataclass
 from math import lcm
 
 from ..trace import Finding
-from .coverage import CLIFF, SPEC_CLIFF, Coverage
+from ..vocabulary import CUDAGraphMode
+from .coverage import CLIFF, DECODE_WITHOUT_FULL, MUCH_PADDING, SPEC_CLIFF, Coverage
 from .grid import grid_up_to
 from .padding import round_up
 
-CODES = (CLIFF.code, SPEC_CLIFF.code)
+CODES = (CLIFF.code, SPEC_CLIFF.code, DECODE_WITHOUT_FULL.code, MUCH_PADDING.code)
+
+MUCH = 0.75
+"""Share of padding from which on a gap in named sizes is worth a word; the default grid never exceeds 44 %."""
 
 GRID_STEP = 16
 """Every multiple of it is in the grid, whatever the largest size."""
@@ -35,17 +39,50 @@ class FullestBatch:
 
 
 def findings(decode: Coverage, max_num_seqs: int, fullest: FullestBatch) -> tuple[Finding, ...]:
-    """From which decode batch on no graph is left, and what to set."""
+    """Where decode batches have no graph, only PIECEWISE ones, or graphs that are mostly padding; and what to set."""
+    found = (_eager(decode, max_num_seqs, fullest), _without_full(decode, fullest), _much_padding(decode, fullest))
+    return tuple(finding for finding in found if finding is not None)
+
+
+def _eager(decode: Coverage, max_num_seqs: int, fullest: FullestBatch) -> Finding | None:
     cliff = decode.first_cliff
     if cliff is None:
-        return ()
+        return None
     rule = SPEC_CLIFF if fullest.num_tokens > fullest.num_reqs else CLIFF
     message = f"decode batches above {cliff - 1} requests run without a graph; max_num_seqs is {max_num_seqs}"
     ways = [_more_sizes(fullest)]
     if cliff > 1:
         ways.append(f"set --max-num-seqs {cliff - 1}")
     fix = ", or ".join(way for way in ways if way) or rule.instead
-    return (Finding(rule.code, "warning", message, fix, "--max-num-seqs"),)
+    return Finding(rule.code, "warning", message, fix, "--max-num-seqs")
+
+
+def _without_full(decode: Coverage, fullest: FullestBatch) -> Finding | None:
+    """PIECEWISE behind the last FULL graph; where the sizes end there is a cliff anyway."""
+    ranges = decode.ranges
+    last = ranges[-1] if ranges else None
+    if last is None or last.mode is not CUDAGraphMode.PIECEWISE or ranges[0].mode is not CUDAGraphMode.FULL:
+        return None
+    first = next(r.first for r in reversed(ranges) if r.mode is CUDAGraphMode.FULL and r.last < last.first)
+    low = max(r.last for r in ranges if r.mode is CUDAGraphMode.FULL and r.first >= first)
+    needed = fullest.num_tokens
+    if fullest.sizes_are_named:
+        fix = f"add {needed} to --cudagraph-capture-sizes, or set --max-num-seqs {low}"
+    else:
+        fix = f"set --max-num-seqs {low}"
+        if last.padded is not None and last.padded % last.query_len == 0:
+            fix += f" or {last.padded // last.query_len}"
+    message = f"decode batches of {low + 1} to {last.last} requests lose their FULL graph to PIECEWISE"
+    return Finding(DECODE_WITHOUT_FULL.code, "warning", message, fix, "--max-num-seqs")
+
+
+def _much_padding(decode: Coverage, fullest: FullestBatch) -> Finding | None:
+    worst = decode.worst
+    if worst is None or worst.padded is None or not fullest.sizes_are_named or worst.waste < MUCH:
+        return None
+    message = f"{worst.first} decode requests run as {worst.padded} tokens: {worst.waste:.1%} of the step is padding"
+    fix = f"add {round_up(worst.first * worst.query_len, 8)} to --cudagraph-capture-sizes"
+    return Finding(MUCH_PADDING.code, "info", message, fix, "--cudagraph-capture-sizes")
 
 
 def _more_sizes(fullest: FullestBatch) -> str:
@@ -54,7 +91,15 @@ def _more_sizes(fullest: FullestBatch) -> str:
     if fullest.sizes_are_named:
         return f"add {needed} to --cudagraph-capture-sizes"
     query_len = needed // fullest.num_reqs
-    largest = round_up(needed, lcm(GRID_STEP, query_len) if fullest.rounds_sizes else GRID_STEP)
-    if not fullest.mixed_graphs and all(round_up(size, query_len) != needed for size in grid_up_to(largest)):
-        return ""
-    return f"set --max-cudagraph-capture-size {largest}"
+    for largest in grid_up_to(round_up(needed, lcm(GRID_STEP, query_len))):
+        if largest >= needed and _reaches(largest, needed, query_len, fullest):
+            return f"set --max-cudagraph-capture-size {largest}"
+    return ""
+
+
+def _reaches(largest: int, needed: int, query_len: int, fullest: FullestBatch) -> bool:
+    """Whether the grid up to `largest` has a graph for `needed` tokens."""
+    rounded = [round_up(size, query_len) for size in grid_up_to(largest)]
+    if not fullest.mixed_graphs:
+        return needed in rounded
+    return not fullest.rounds_sizes or any(needed <= size <= largest for size in rounded)

@@ -45,6 +45,22 @@ SPEC_CLIFF = Rule(
     instead="Raise --max-cudagraph-capture-size to max_num_seqs x (1 + num_speculative_tokens).",
     source="vllm/config/vllm.py:2463-2470",
 )
+DECODE_WITHOUT_FULL = Rule(
+    "CG705",
+    title="Decode batches between the last FULL graph and max_num_seqs fall back to PIECEWISE.",
+    why="A FULL decode graph holds no more than max_num_seqs requests, and the sizes step by 8 or 16.",
+    example="--max-num-seqs 100 on 0.30.0: batches of 97 to 100 requests pad to 104, which only PIECEWISE has.",
+    instead="Choose a --max-num-seqs that is a capture size, or name the size.",
+    source="vllm/v1/worker/gpu/cudagraph_utils.py:265-310",
+)
+MUCH_PADDING = Rule(
+    "CG706",
+    title="A gap in the named capture sizes makes small batches run as large ones.",
+    why="A batch runs at the next size that was captured, however far that is.",
+    example="Sizes 1, 2, 4, 4096: five requests run as 4096 tokens.",
+    instead="Name a size in the gap.",
+    source="vllm/v1/cudagraph_dispatcher.py:71-108",
+)
 
 
 @dataclass(frozen=True)

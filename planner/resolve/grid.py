@@ -237,6 +237,15 @@ def _named(grid: GridInput, trace: Trace) -> list[int]:
     sizes = sorted({size for size in named if size <= grid.max_num_batched_tokens})
     if len(sizes) < len(named):
         trace.decide(USER_SIZES, "cudagraph_capture_sizes", list(named), sizes)
+    if sizes and max(named) > grid.max_num_batched_tokens:
+        trace.find(
+            USER_SIZES,
+            "warning",
+            f"capture sizes above max_num_batched_tokens ({grid.max_num_batched_tokens}) are dropped; "
+            f"the largest left is {sizes[-1]}",
+            fix=USER_SIZES.instead,
+            where="--cudagraph-capture-sizes",
+        )
     if sizes and sizes[0] < 1:
         trace.find(
             NO_BATCH,
@@ -286,3 +295,10 @@ def _check_maximum(grid: GridInput, valid: int, trace: Trace) -> None:
             fix=f"drop --max-cudagraph-capture-size, or set it to {valid}" if valid else SIZES_DISAGREE.instead,
         )
     trace.decide(USER_MAX, "max_cudagraph_capture_size", grid.user_max, valid)
+    trace.find(
+        USER_MAX,
+        "warning",
+        f"the largest capture size is {valid}, not {grid.user_max}",
+        fix=USER_MAX.instead,
+        where="--max-cudagraph-capture-size",
+    )

@@ -11,6 +11,7 @@ from ..errors import StartupError
 from ..model_shape import ModelShape
 from ..trace import Rule
 from ..vocabulary import CompilationMode, CUDAGraphMode
+from .padding import round_up
 
 if TYPE_CHECKING:
     from .engine import Engine
@@ -64,6 +65,17 @@ HEADS_DIVIDE = Rule(
     example="28 heads and --tensor-parallel-size 8 do not start.",
     instead="Choose a tensor parallel size that divides the heads.",
     source="vllm/config/model.py:1557-1564",
+)
+VOCABULARY_PADDING = 64
+"""Entries that vLLM pads a vocabulary to a multiple of."""
+
+VOCABULARY_DIVIDES = Rule(
+    "CG615",
+    title="The vocabulary, padded to a multiple of 64, must divide by the tensor parallel size.",
+    why="Each rank holds an equal share of the embedding; the worker asserts on it while it loads the model.",
+    example="151,936 entries and --tensor-parallel-size 5: the server dies while it loads.",
+    instead="Choose a tensor parallel size that divides the padded vocabulary, as a rule a power of two.",
+    source="vllm/model_executor/layers/vocab_parallel_embedding.py:304",
 )
 DCP = Rule(
     "CG607",
@@ -169,7 +181,7 @@ def check_model(model: ModelShape, tp: int, raised_in: str, *, dcp: int = 1, exp
             HEADS_DIVIDE,
             f"{heads} attention heads do not divide by tensor parallel size {tp}",
             "--tensor-parallel-size",
-            f"use {_divisors(heads, 16)}" if heads else HEADS_DIVIDE.instead,
+            f"use {_divisors(heads, model.vocab_size, 16)}" if heads else HEADS_DIVIDE.instead,
             raised_in,
         )
     if expert_parallel and not model.is_moe:
@@ -315,8 +327,22 @@ def _pcp_speculation_fits(engine: Engine) -> bool:
     return speculation.method == "mtp" and not speculation.is_multi_module_mtp
 
 
-def _divisors(heads: int, most: int) -> str:
-    return ", ".join(str(n) for n in range(1, most + 1) if heads % n == 0)
+def note_vocabulary(engine: Engine) -> None:
+    """The worker's own check while it loads the model; the configuration passes."""
+    model, tp = engine.deployment.model, engine.deployment.tensor_parallel_size
+    if round_up(model.vocab_size, VOCABULARY_PADDING) % tp:
+        engine.trace.find(
+            VOCABULARY_DIVIDES,
+            "error",
+            f"{model.vocab_size} vocabulary entries do not divide by tensor parallel size {tp}: loading fails",
+            fix=f"use -tp {_divisors(model.num_attention_heads, model.vocab_size, 16)}",
+            where="--tensor-parallel-size",
+        )
+
+
+def _divisors(heads: int, vocab_size: int, most: int) -> str:
+    padded = round_up(vocab_size, VOCABULARY_PADDING)
+    return ", ".join(str(n) for n in range(1, most + 1) if heads % n == 0 and padded % n == 0)
 
 
 def _refuse(rule: Rule, what: str, where: str, fix: str | None, raised_in: str = "ParallelConfig") -> NoReturn:

@@ -12,6 +12,7 @@ from ..releases import canonical
 from ..trace import Rule, Trace
 from ..vocabulary import CUDAGraphMode
 from . import (
+    architectures,
     compile_ranges,
     defaults,
     grid,
@@ -72,6 +73,7 @@ def configure(deployment: Deployment, trace: Trace) -> Engine:
     engine = Engine(deployment, canonical(deployment.vllm), trace)
     engine.v2_forced = runner.forced_by_environment(engine)
     levels.check_compilation(engine)
+    architectures.check(engine)
     defaults.set_dtype(engine)
     defaults.set_max_model_len(engine)
     parallel.check_world(engine)

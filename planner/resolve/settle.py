@@ -75,6 +75,7 @@ def settle(engine: Engine, overrides: Overrides) -> Resolution:
     sizes = downgrade.round_sizes(final, engine.cudagraph_capture_sizes or [], given, trace)
     sizes = downgrade.cut_to_mamba_blocks(final, sizes, given, trace)
     downgrade.check_mamba_blocks(final, given)
+    parallel.note_vocabulary(engine)
     lora = _lora(engine, chosen)
     captures, extra = _captures(engine, overrides, chosen, final, sizes, lora, backend)
     return Resolution(
@@ -104,7 +105,7 @@ def settle(engine: Engine, overrides: Overrides) -> Resolution:
         decisions=tuple(trace.decisions),
         noted=tuple(trace.findings),
         assumptions=tuple(trace.assumptions),
-        not_modelled=summary.not_modelled(engine),
+        not_modelled=summary.not_modelled(engine, chosen),
     )
 
 

@@ -56,8 +56,13 @@ def settings(engine: Engine, runner: Runner) -> dict[str, Any]:
         "data_parallel_size": engine.data_parallel_size,
         "all2all_backend": engine.all2all_backend,
         "use_ubatching": engine.use_ubatching,
-        "block_size": d.block_size or 16,
+        "block_size": None if _block_size_is_open(engine) else d.block_size or 16,
     }
+
+
+def _block_size_is_open(engine: Engine) -> bool:
+    """0.19 takes it from the size of the Mamba state, which the model's class knows."""
+    return engine.deployment.model.is_hybrid and bool(engine.facts["mamba"]["block_size_from_state"])
 
 
 def _pass_config(engine: Engine) -> dict[str, Any]:
@@ -66,7 +71,7 @@ def _pass_config(engine: Engine) -> dict[str, Any]:
     return engine.passes
 
 
-def not_modelled(engine: Engine) -> tuple[str, ...]:
+def not_modelled(engine: Engine, runner: Runner) -> tuple[str, ...]:
     """What the answer leaves out, one line each."""
     d = engine.deployment
     left = []
@@ -74,6 +79,10 @@ def not_modelled(engine: Engine) -> tuple[str, ...]:
         left.append("graphs of the vision encoder (cudagraph_mm_encoder)")
     if d.model.architecture == "DeepseekV41ForCausalLM":
         left.append("DeepSeek V4.1 decoder replay graphs")
+    if engine.use_ubatching and runner is Runner.V1:
+        left.append("steps that cannot be split into microbatches, which runner V1 may run eager")
+    if _block_size_is_open(engine):
+        left.append("the KV block size of a hybrid model in 0.19")
     if d.gpu.platform != "cuda":
         left.append(f"platform {d.gpu.platform}: only what the CUDA rules share with it")
     return tuple(left)

@@ -125,6 +125,7 @@ def test_every_plain_option_is_passed_on() -> None:
         "model_tag", "model", "gpu", "gpu_memory_bytes", "env", "software", "max_model_len", "optimization_level",
         "cudagraph_mode", "cudagraph_capture_sizes", "compilation_config", "attention_config", "kv_transfer_config",
         "speculative_config", "spec_method", "spec_tokens", "spec_model",
+        "assume_release",
     }  # fmt: skip
     assert set(DeploymentOptions.__annotations__) == elsewhere | set(request.PASSED_ON) | set(request.HUMAN)
 

@@ -53,9 +53,11 @@ def differences(release: str, layer: Layer, claims: Iterable[Claim]) -> tuple[Di
     claims = list(claims)
     found = [d for claim in claims if (d := _level(documented, claim, layer)) is not None]
     names = {claim.backend for claim in claims}
-    for statement in documented["statement"]:
-        if statement["backend"] in names and layer.capability[0] in statement["majors"]:
-            found.append(_statement(documented, statement))
+    found += [
+        _statement(documented, statement)
+        for statement in documented["statement"]
+        if statement["backend"] in names and layer.capability[0] in statement["majors"]
+    ]
     return tuple(sorted(found, key=lambda d: (d.row is None and bool(d.levels), bool(d.levels))))
 
 

@@ -17,7 +17,7 @@ from . import batch_invariance
 from .facts import Catalogue, ModelGroups
 from .layer import Layer
 from .platforms import choose_elsewhere
-from .request import BACKEND_PER_KIND, Request, is_batch_invariant, layer_of
+from .request import BACKEND_PER_KIND, Request, backend_name, is_batch_invariant, layer_of
 from .selection import AUTOMATIC, BLOCK_SIZE, Selected, only_block_size, select
 from .support import CHUNKED_LOCAL_LEVEL, Level, level, named_level
 
@@ -103,15 +103,17 @@ class GroupChooser:
         own = self.facts.models.get(model.architecture)
         if not model.is_attention_free:
             layer, kind, spec_kind = self.main_layer(everything)
-            if own is not None and own.attention and self.deployment.gpu.platform == "cuda":
-                selected = self._own_attention(own)
+            picks = own if own is not None and own.attention and self.deployment.gpu.platform == "cuda" else None
+            if picks is not None:
+                selected = self._own_attention(picks)
             else:
                 selected = self._select(layer, spec_kind)
                 rejected = tuple((n, tuple(r.text for r in rs)) for n, rs in selected.rejected)
             name = selected.backend.enum
             found.append(self._group(selected, layer, kind, wrap=everything))
             if everything:
-                self._more_attention(found, selected, layer)
+                if picks is None:
+                    self._more_attention(found, selected, layer)
                 if own is not None:
                     self._own_groups(found, own, layer)
         self._mamba(found, everything)
@@ -256,7 +258,7 @@ class GroupChooser:
             found.append(self._named(backend.class_name, backend.name, "mamba", decided))
 
     def _draft(self, found: list[Decided]) -> None:
-        """The drafter's own attention layers; it never inherits the target's backend."""
+        """The drafter's own attention layers; it never inherits the target's backend, but may name one."""
         spec = self.deployment.speculative_config
         if spec is None or (spec.model is None and self.model.is_attention_free):
             return
@@ -281,7 +283,9 @@ class GroupChooser:
         )
         # The drafter sees full-length drafts, whatever the verifier trims.
         layer = layer._replace(adaptive_verification=False)
-        selected = self._select(layer, "full_attention", backend=None, note=False)
+        named = spec.attention_backend if layer.since("0.21.0") else None
+        backend = backend_name(named, self.facts, "speculative_config.attention_backend") if named else None
+        selected = self._select(layer, "full_attention", backend=backend, note=False)
         # The level is asked with the target's configuration, so with its query heads and causality.
         heads = self.model.num_attention_heads // self.deployment.tensor_parallel_size
         asked = layer._replace(

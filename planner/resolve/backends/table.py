@@ -19,8 +19,8 @@ from ..pipeline import configure
 from . import BackendChoice, choose_backends
 from .checks import reasons
 from .documented import Claim, Difference, differences
-from .facts import Backend, Catalogue, ModelGroups, catalogue
-from .groups import GroupChooser
+from .facts import Backend, Catalogue, catalogue
+from .groups import ATTENTION_OF_MODEL, GroupChooser
 from .layer import Layer
 from .request import request_of
 from .selection import candidates
@@ -77,6 +77,7 @@ class SupportTable:
         rows: all backends, in vLLM's order of names.
         choice: what vLLM would choose; None: it refuses.
         refused: the refusal.
+        asked: the backend that was asked for, or that vLLM sets for the model; None: the selection is automatic.
         why: why the choice was made, one line.
         differences: where the release's documentation says otherwise.
         assumptions: what had to be assumed.
@@ -87,6 +88,7 @@ class SupportTable:
     rows: tuple[Row, ...]
     choice: BackendChoice | None
     refused: StartupError | None
+    asked: str | None
     why: str
     differences: tuple[Difference, ...]
     assumptions: tuple[str, ...]
@@ -120,6 +122,7 @@ def support_table(deployment: Deployment) -> SupportTable:
     request = request_of(deployment, facts, quiet)
     chooser = GroupChooser(deployment, request, facts, engine.dtype, quiet, frozenset())
     layer, _, spec_kind = chooser.main_layer()
+    asked = request.for_kind(spec_kind)
     rows = tuple(_Table(deployment, facts, layer, choice).rows())
     claims = [Claim(r.name, r.support, r.condition, r.source) for r in rows if r.support is not None]
     return SupportTable(
@@ -127,7 +130,8 @@ def support_table(deployment: Deployment) -> SupportTable:
         rows=rows,
         choice=choice,
         refused=refused,
-        why=_why(choice, request.for_kind(spec_kind), trace),
+        asked=asked,
+        why=_why(choice, asked, trace),
         differences=differences(release, layer, claims),
         assumptions=tuple(trace.assumptions),
     )
@@ -146,6 +150,8 @@ def _why(choice: BackendChoice | None, asked: str | None, trace: Trace) -> str:
     if choice.name == "none":
         return "the model has no attention layers"
     told = [d for d in trace.decisions if d.field == "attention_backend" and d.code != "CG301"]
+    if told and told[-1].code == ATTENTION_OF_MODEL.code:
+        return "the model picks its attention class itself"
     if told:
         return told[-1].why
     if asked is not None:
@@ -216,15 +222,12 @@ class _Table:
         if self._model.is_attention_free:
             return ("the model has no attention layers",)
         found = list(dict.fromkeys(reason.text for reason in reasons(backend, self._layer)))
-        if self._own is not None and backend.enum not in _names(self._own):
-            return (f"the model takes its own attention only: {', '.join(_names(self._own))}",)
+        if self._own is not None and backend.enum not in self._own.attention.values():
+            stands_for = self._own.aliases.get(backend.enum)
+            return (f"it means {stands_for} here" if stands_for else "the model picks its attention class itself",)
         if backend.platform not in ("cuda", self._platform):
             found.insert(0, f"a backend of platform {backend.platform}")
         return tuple(found)
-
-
-def _names(own: ModelGroups) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(own.attention.values()))
 
 
 def _kind(backend: Backend) -> str:

@@ -1,0 +1,68 @@
+"""`cgplan backends`: every attention backend of a release, and what it can do for one deployment."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Annotated
+
+import typer
+
+from cgplan.errors import InputError
+from cgplan.resolve.backends.table import support_table
+
+from .options import DeploymentOptions, with_deployment
+from .request import deployment_of
+
+EPILOG = """\
+Examples:
+  cgplan backends --gpu b200
+  cgplan backends --model Qwen/Qwen3-8B --gpu h100 --vllm 0.28 --kv-cache-dtype fp8
+  cgplan backends --gpu a100 --backend flashinfer --markdown
+
+Exit codes:
+  0  printed
+  2  bad usage or input, or vLLM would not start
+"""
+PANEL = "Output"
+
+
+@with_deployment
+def command(
+    options: DeploymentOptions,
+    *,
+    markdown: Annotated[
+        bool, typer.Option("--markdown", help="A page in Markdown.", rich_help_panel=PANEL, show_default=False)
+    ] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="JSON on stdout, nothing else.", rich_help_panel=PANEL, show_default=False)
+    ] = False,
+) -> int:
+    """Show every attention backend: what CUDA graphs may hold with it, whether it fits, and which is chosen.
+
+    Also says where vLLM's documentation of the release differs from its code.
+    """
+    if markdown and as_json:
+        raise InputError(
+            "--markdown and --json are two outputs", code="CG907", where="--markdown", fix="drop one of the two"
+        )
+    asked = deployment_of(options)
+    table = support_table(asked.deployment)
+    table = replace(
+        table,
+        assumptions=(*asked.assumptions, *table.assumptions),
+        not_modelled=(*asked.ignored, *table.not_modelled),
+    )
+    if as_json:
+        from cgplan.report.backends_document import as_document
+
+        print(json.dumps(as_document(table, asked.model, asked.gpu)))
+    elif markdown:
+        from cgplan.report.backends_markdown import as_markdown
+
+        print(as_markdown(table, asked.model, asked.gpu), end="")
+    else:
+        from cgplan.report.backends import show
+
+        show(table, asked.model, asked.gpu)
+    return 0 if table.refused is None else 2

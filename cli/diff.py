@@ -1,0 +1,131 @@
+"""`cgplan diff`: what changes between two releases of vLLM."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Optional, get_type_hints
+
+import typer
+
+from cgplan.errors import InputError
+from cgplan.releases import SUPPORTED, canonical
+
+from .options import DeploymentOptions, with_deployment
+from .request import deployment_of
+
+EPILOG = """\
+Examples:
+  cgplan diff --from 0.25.1 --to 0.33.0 --gpu b200 --max-num-seqs 1000
+  cgplan diff --from 0.28 --model Qwen/Qwen3-8B --gpu h100 --markdown
+  cgplan diff --from 0.32 --to 0.33
+
+Exit codes:
+  0  compared
+  1  something changed, with --fail-on-change
+  2  bad usage or input
+"""
+PANEL = "Output"
+RELEASES = "Releases"
+
+
+@with_deployment
+def command(
+    options: DeploymentOptions,
+    *,
+    first: Annotated[
+        str,
+        typer.Option(
+            "--from", metavar="RELEASE", help="The release you run; 0.28 is its last patch.", rich_help_panel=RELEASES
+        ),
+    ],
+    last: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(
+            "--to",
+            metavar="RELEASE",
+            help="The other one, newer or older. Default: the newest.",
+            rich_help_panel=RELEASES,
+            show_default=False,
+        ),
+    ] = None,
+    as_markdown: Annotated[
+        bool, typer.Option("--markdown", help="Markdown on stdout.", rich_help_panel=PANEL, show_default=False)
+    ] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="JSON on stdout, nothing else.", rich_help_panel=PANEL, show_default=False)
+    ] = False,
+    fail_on_change: Annotated[
+        bool,
+        typer.Option("--fail-on-change", help="Exit 1 if anything changed.", rich_help_panel=PANEL, show_default=False),
+    ] = False,
+) -> int:
+    """Show what changes for a deployment between two releases, which rule does it, and how to keep what was.
+
+    Without any option of the deployment: every rule and fact that changed between the two.
+    """
+    start, end = _release(first, "--from"), _release(last or SUPPORTED[-1], "--to")
+    for flag, given in (("--vllm", options.vllm), ("--assume-release", options.assume_release)):
+        if given is not None:
+            raise InputError(
+                f"diff compares the releases of --from and --to, so {flag} has no say",
+                code="CG907",
+                where=flag,
+                fix=f"drop {flag}",
+            )
+    if _asks_for_nothing(options):
+        changed = _notes(start, end, as_json, as_markdown)
+    else:
+        changed = _compare(options, start, end, as_json, as_markdown)
+    return int(changed and fail_on_change)
+
+
+def _release(text: str, flag: str) -> str:
+    try:
+        return canonical(text)
+    except InputError as error:
+        error.where = flag
+        error.fix = f"give one of {', '.join(SUPPORTED)}"
+        raise
+
+
+def _asks_for_nothing(options: DeploymentOptions) -> bool:
+    return all(getattr(options, name) is None for name in get_type_hints(DeploymentOptions))
+
+
+def _notes(first: str, last: str, as_json: bool, as_markdown: bool) -> bool:
+    from cgplan.compare import release_notes
+
+    notes = release_notes(first, last)
+    if as_json:
+        from cgplan.compare.document import notes_document
+
+        print(json.dumps(notes_document(first, last, notes)))
+    elif as_markdown:
+        from cgplan.report.diff_markdown import notes_page
+
+        print(notes_page(first, last, notes), end="")
+    else:
+        from cgplan.report.diff import show_notes
+
+        show_notes(first, last, notes)
+    return bool(notes)
+
+
+def _compare(options: DeploymentOptions, first: str, last: str, as_json: bool, as_markdown: bool) -> bool:
+    from cgplan.compare import compare
+
+    asked = deployment_of(options)
+    found = compare(asked.deployment, first, last)
+    if as_json:
+        from cgplan.compare.document import comparison_document
+
+        print(json.dumps(comparison_document(found, asked.model, asked.gpu, asked.assumptions, asked.ignored)))
+    elif as_markdown:
+        from cgplan.report.diff_markdown import comparison_page
+
+        print(comparison_page(found, asked.model, asked.gpu, asked.assumptions), end="")
+    else:
+        from cgplan.report.diff import show
+
+        show(found, asked.model, asked.gpu, asked.assumptions)
+    return bool(found.changes)

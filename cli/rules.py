@@ -1,0 +1,65 @@
+"""`cgplan rules`: the registry of rules as a table."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Optional
+
+import typer
+
+from cgplan.errors import InputError
+from cgplan.releases import SUPPORTED, canonical
+from cgplan.report import registry
+from cgplan.report.rules import as_document
+
+EPILOG = """\
+Examples:
+  cgplan rules --vllm 0.28
+  cgplan rules --since 0.31
+  cgplan rules CG4
+  cgplan rules dynamic speculative --json
+
+Exit codes:
+  0  printed
+  2  bad usage or input
+"""
+
+
+def command(
+    words: Annotated[
+        Optional[list[str]],  # noqa: UP045
+        typer.Argument(metavar="FILTER", help="The beginning of a code, or words of a rule.", show_default=False),
+    ] = None,
+    vllm: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option("--vllm", metavar="RELEASE", help="Only rules that this release has.", show_default=False),
+    ] = None,
+    since: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(
+            "--since", metavar="RELEASE", help="Only rules that came with it or a later one.", show_default=False
+        ),
+    ] = None,
+    as_markdown: Annotated[bool, typer.Option("--markdown", help="Markdown on stdout.", show_default=False)] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="JSON on stdout, nothing else.", show_default=False)] = False,
+) -> int:
+    """List the rules: code, releases, what it says, and where it stands in vLLM's source."""
+    found = registry.select(_release(vllm, "--vllm"), _release(since, "--since"), " ".join(words or []) or None)
+    if as_json:
+        print(json.dumps({"schema_version": 1, "rules": [as_document(rule) for rule in found]}))
+    elif as_markdown:
+        print(registry.markdown_table(found), end="")
+    else:
+        registry.show(found)
+    return 0
+
+
+def _release(text: str | None, flag: str) -> str | None:
+    if text is None:
+        return None
+    try:
+        return canonical(text)
+    except InputError as error:
+        error.where = flag
+        error.fix = f"give one of {', '.join(SUPPORTED)}"
+        raise

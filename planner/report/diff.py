@@ -1,0 +1,169 @@
+"""The screen of `cgplan diff`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from rich.console import Console, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from ..compare.changes import Change, Comparison, Note
+from ..compare.fields import SECTIONS
+from ..trace import RULES
+from . import diff_words as words
+from .console import console
+
+MODE_STYLES = {"FULL": "full", "PIECEWISE": "piecewise", "NONE": "eager"}
+KIND_STYLES = {"new": "full", "gone": "eager", "changed": "piecewise", "applied": "faint"}
+NARROW = 100
+"""Below it the releases and rules of a change stand under one another."""
+
+
+def show(
+    comparison: Comparison, model: str, gpu: str, assumptions: Iterable[str] = (), out: Console | None = None
+) -> None:
+    """Print what changes for one deployment."""
+    out = out or console()
+    title = f"vLLM {comparison.first.release} → {comparison.last.release} · {gpu} · {model or 'a dense 8B decoder'}"
+    out.print(Text("".join(c if c.isprintable() else "?" for c in title), style="head"))
+    out.print(Text(words.headline(comparison)))
+    if comparison.changes:
+        out.print()
+        out.print(_table(comparison, out.width))
+        _show_causes(out, comparison)
+        _show_restores(out, comparison)
+    _show_quiet(out, comparison)
+    _show_assumptions(out, assumptions)
+
+
+def show_notes(first: str, last: str, notes: Sequence[Note], out: Console | None = None) -> None:
+    """Print the rules and facts that changed, without a deployment."""
+    out = out or console()
+    out.print(Text(f"vLLM {first} → {last} · rules that changed", style="head"))
+    if not notes:
+        out.print(Text("Nothing that cgplan knows of."))
+    release = ""
+    for line in words.note_lines(notes):
+        if line.release != release:
+            release = line.release
+            out.print()
+            out.print(Text(release, style="key"))
+        _show_rule(out, line.code, line.happened, line.title, _faint(line.facts))
+
+
+def _table(comparison: Comparison, width: int) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="key", pad_edge=False, expand=False)
+    table.add_column("What", no_wrap=True)
+    table.add_column(comparison.first.release, overflow="fold")
+    table.add_column(comparison.last.release, overflow="fold")
+    table.add_column("In", overflow="fold", min_width=6)
+    table.add_column("Rules", style="code", overflow="fold", min_width=5)
+    section = ""
+    for change in comparison.changes:
+        if change.section != section:
+            section = change.section
+            table.add_row(Text(SECTIONS[section], style="key"))
+        apart = "\n" if width < NARROW else " "
+        table.add_row(
+            Text(f"  {change.label}"),
+            _value(change, after=False),
+            _value(change, after=True),
+            apart.join(dict.fromkeys(change.releases)),
+            apart.join(change.codes),
+        )
+        for line in words.details(change):
+            table.add_row("", "", Text(line, style="faint"))
+    return table
+
+
+def _value(change: Change, *, after: bool) -> RenderableType:
+    found = change.after if after else change.before
+    if change.field.startswith("coverage.") and found:
+        line = Text()
+        for index, part in enumerate(found):
+            line.append("\n" if index else "")
+            line.append(words.stretch(part), style=MODE_STYLES[part["mode"]])
+        return line
+    return Text(words.value(change.field, found), style="head" if after else "")
+
+
+def _show_causes(out: Console, comparison: Comparison) -> None:
+    told: set[str] = set()
+    for release, by_code in words.effects(comparison).items():
+        out.print()
+        out.print(Text(f"In {release}", style="key"))
+        for code, (own, further) in by_code.items():
+            cause = words.cause_of(comparison, release, code)
+            title = "" if code in told else RULES[code].title
+            told.add(code)
+            lines: list[Text] = [Text(words.fact(f), style="faint") for f in cause.facts]
+            if cause.why != RULES[code].title:
+                lines.append(Text(cause.why))
+            lines += [_effect(change, release) for change in own]
+            if further:
+                lines.append(Text(f"so also: {', '.join(change.label for change in further)}", style="faint"))
+            _show_rule(out, code, words.KINDS[cause.kind], title, lines)
+
+
+def _effect(change: Change, release: str) -> Text:
+    before, after = words.before_and_after(change, release)
+    line = Text(f"{change.label}: ")
+    line.append(f"{before} → ", style="faint")
+    line.append(after, style="head")
+    return line
+
+
+def _show_rule(out: Console, code: str, kind: str, title: str, lines: Iterable[Text]) -> None:
+    head = Text()
+    head.append(code, style="code")
+    head.append(f"  {kind:7}", style=KIND_STYLES[kind])
+    grid = Table.grid(padding=(0, 2, 0, 0))
+    grid.add_column(no_wrap=True)
+    grid.add_column(overflow="fold")
+    body = [Text(title)] if title else []
+    grid.add_row(head, Text("\n").join([*body, *lines]))
+    out.print(Padding(grid, (0, 0, 0, 2)))
+
+
+def _show_restores(out: Console, comparison: Comparison) -> None:
+    found, lost = words.kept(comparison)
+    out.print()
+    out.print(Text(f"To keep what {comparison.first.release} did", style="key"))
+    for setting, (labels, note) in found.items():
+        out.print(Padding(Text(setting, style="fix"), (0, 0, 0, 2)))
+        out.print(Padding(Text(f"keeps: {', '.join(labels)}" + (f". {note}" if note else "")), (0, 0, 0, 4)))
+    for line in lost:
+        out.print(Padding(Text(line, style="faint"), (0, 0, 0, 2)))
+
+
+def _show_quiet(out: Console, comparison: Comparison) -> None:
+    lines = words.note_lines(comparison.without_effect)
+    if not lines:
+        return
+    out.print()
+    out.print(Text("Changed too, without effect on this deployment", style="key"))
+    told: set[str] = set()
+    for line in lines:
+        title = line.release if line.code in told else f"{line.release}: {line.title}"
+        told.add(line.code)
+        _show_rule(out, line.code, line.happened, title, _faint(line.facts))
+
+
+def _faint(lines: Iterable[str]) -> list[Text]:
+    return [Text(line, style="faint") for line in lines]
+
+
+def _show_assumptions(out: Console, assumptions: Iterable[str]) -> None:
+    lines = list(assumptions)
+    if not lines:
+        return
+    out.print()
+    out.print(Text("Assumed", style="key"))
+    grid = Table.grid(padding=(0, 1, 0, 0))
+    grid.add_column()
+    grid.add_column()
+    for line in lines:
+        grid.add_row("•", line)
+    out.print(grid)

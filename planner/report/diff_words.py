@@ -1,0 +1,184 @@
+"""The words of `cgplan diff`, shared by the screen and by Markdown: values, facts, counts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from ..compare.changes import Cause, Change, Comparison, FactChange, Note
+from ..compare.document import added_and_removed
+from ..compare.restore import restores
+from ..trace import RULES
+from .folding import fold
+
+LONGEST_FACT = 160
+LONGEST_LIST = 40
+NAMES = {"architecture_releases.first": "architectures"}
+KINDS = {"new": "new", "gone": "gone", "fact": "changed", "input": "applied"}
+MODE_NAMES = {"FULL": "FULL", "PIECEWISE": "PIECEWISE", "NONE": "eager"}
+
+
+def value(field: str, found: Any) -> str:
+    """A value of a field, in short."""
+    if field == "startup":
+        return "starts" if found is None else f"refuses to start: {found['message']}"
+    if field == "graph_memory_deducted":
+        return "real, off the KV cache" if found else "0"
+    if field.startswith("first_cliff"):
+        return "none" if found is None else str(found)
+    if field.startswith("coverage."):
+        return "; ".join(stretch(part) for part in found or ()) or "none"
+    if found is None:
+        return "off" if field.startswith("config.pass_config.") else "-"
+    if isinstance(found, bool):
+        return "on" if found else "off"
+    if isinstance(found, list):
+        return counted(field, found)
+    return str(found)
+
+
+def stretch(part: Mapping[str, Any]) -> str:
+    """FULL 1–512."""
+    sizes = str(part["from"]) if part["from"] == part["to"] else f"{part['from']}–{part['to']}"
+    return f"{MODE_NAMES[part['mode']]} {sizes}"
+
+
+def counted(field: str, items: list[Any]) -> str:
+    """A list by its length where that is long."""
+    if field == "capture_sizes":
+        return _number(len(items), "size")
+    if field.startswith("finding."):
+        return "; ".join(items)
+    words = " ".join(_plain(item) for item in items)
+    return (words or "none") if len(words) <= LONGEST_LIST else _number(len(items), "item")
+
+
+def details(change: Change) -> list[str]:
+    """What a list gained and lost, a line each."""
+    if change.field.startswith(("coverage.", "finding.")) or not isinstance(change.after, list):
+        return []
+    if not re.fullmatch(r"\d+ (items?|sizes?)", counted(change.field, change.after)):
+        return []
+    added, removed = added_and_removed(change.before, change.after)
+    lines = []
+    for sign, items in (("added", added), ("removed", removed)):
+        if items:
+            numbers = all(isinstance(item, int) for item in items)
+            lines.append(f"{sign} {fold(items) if numbers else ', '.join(str(item) for item in items)}")
+    return lines
+
+
+def fact(change: FactChange) -> str:
+    """grid.platform_cap.sm10: 512 → 1024."""
+    name = NAMES.get(change.path) or change.path.removeprefix("pipeline.")
+    if isinstance(change.before, Mapping) or isinstance(change.after, Mapping):
+        told = "gone" if change.after is None else "new" if change.before is None else "changed"
+    elif isinstance(change.before, list) or isinstance(change.after, list):
+        before, after = _listed(change.before), _listed(change.after)
+        parts = [f"+ {_plain(item)}" for item in after if item not in before]
+        parts += [f"- {_plain(item)}" for item in before if item not in after]
+        told = "; ".join(parts) or "in another order"
+    else:
+        told = f"{_plain(change.before)} → {_plain(change.after)}"
+    line = f"{name}: {told}"
+    return line if len(line) <= LONGEST_FACT else f"{line[: LONGEST_FACT - 1]}…"
+
+
+def _listed(found: Any) -> list[Any]:
+    return found if isinstance(found, list) else []
+
+
+def _plain(found: Any) -> str:
+    if found is None:
+        return "none"
+    if isinstance(found, bool):
+        return "yes" if found else "no"
+    if isinstance(found, Mapping):
+        return ", ".join(f"{key} {_plain(item)}" for key, item in found.items() if key not in ("since", "until"))
+    if isinstance(found, list):
+        return " ".join(_plain(item) for item in found)
+    return str(found).removeprefix("vllm::")
+
+
+def headline(comparison: Comparison) -> str:
+    """How much changes, in one line."""
+    count = len(comparison.changes)
+    if not count:
+        return "Nothing changes for this deployment."
+    releases = {release for change in comparison.changes for release in change.releases}
+    codes = {code for change in comparison.changes for code in change.codes}
+    return (
+        f"{_number(count, 'value')} {'changes' if count == 1 else 'change'}, in {_number(len(releases), 'release')}, "
+        f"by {_number(len(codes), 'rule')}."
+    )
+
+
+def _number(count: int, word: str) -> str:
+    return f"{count} {word}" + ("" if count == 1 else "s")
+
+
+def kept(comparison: Comparison) -> tuple[dict[str, tuple[list[str], str]], list[str]]:
+    """Settings that keep what was, with the labels of what each keeps and its note; and the labels of the rest.
+
+    What is computed from other fields comes back with them and is not told.
+    """
+    found: dict[str, tuple[list[str], str]] = {}
+    lost = []
+    for field, restore in restores(comparison).items():
+        change = comparison.change(field)
+        assert change is not None
+        if restore.setting is not None:
+            found.setdefault(restore.setting, ([], restore.note))[0].append(change.label)
+        elif field == "startup" or not all(step.follows for step in change.steps):
+            lost.append(f"{change.label}: {restore.note}")
+    return found, lost
+
+
+def effects(comparison: Comparison) -> dict[str, dict[str, tuple[list[Change], list[Change]]]]:
+    """By release, then by rule: changes that the rule made itself, and those that came with them.
+
+    Where several rules made a change together, it stands with the first.
+    """
+    found: dict[str, dict[str, tuple[list[Change], list[Change]]]] = {s.release: {} for s in comparison.snapshots}
+    for change in comparison.changes:
+        for step in change.steps:
+            for cause in step.causes:
+                found[step.release].setdefault(cause.code, ([], []))
+            own, further = found[step.release][step.causes[0].code]
+            (further if step.follows else own).append(change)
+    return {release: by_code for release, by_code in found.items() if by_code}
+
+
+def before_and_after(change: Change, release: str) -> tuple[str, str]:
+    """The value around the step in `release`."""
+    step = next(step for step in change.steps if step.release == release)
+    return value(change.field, step.before), value(change.field, step.after)
+
+
+class NoteLine(NamedTuple):
+    """A note in words; `happened` is new, gone or changed."""
+
+    release: str
+    code: str
+    happened: str
+    title: str
+    facts: tuple[str, ...]
+
+
+def note_lines(notes: Iterable[Note]) -> list[NoteLine]:
+    """Each note in words."""
+    return [
+        NoteLine(n.release, n.code, KINDS[n.kind], RULES[n.code].title, tuple(fact(f) for f in n.facts)) for n in notes
+    ]
+
+
+def cause_of(comparison: Comparison, release: str, code: str) -> Cause:
+    """The cause of that code in that release."""
+    return next(
+        cause
+        for change in comparison.changes
+        for step in change.steps
+        for cause in step.causes
+        if (step.release, cause.code) == (release, code)
+    )

@@ -1,0 +1,118 @@
+"""The registry of rules: a table on the screen, in Markdown, and the page docs/rules.md."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from ..releases import SUPPORTED, holds
+from ..trace import Rule
+from .rules import FAMILIES, all_rules, releases_of, source_of
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+WIDE = 110
+"""From here on a rule's source has a column of its own."""
+
+
+def select(release: str | None = None, since: str | None = None, text: str | None = None) -> list[Rule]:
+    """Rules in the order of their codes.
+
+    Args:
+        release: only those that this supported release has.
+        since: only those that came with this supported release or a later one.
+        text: only those whose code begins so, or whose page holds every one of these words; case does not count.
+    """
+    return [
+        rule
+        for rule in all_rules().values()
+        if (release is None or holds(release, rule.since, rule.until))
+        and (since is None or (rule.since is not None and not holds(_before(since), rule.since)))
+        and (text is None or _matches(rule, text))
+    ]
+
+
+def _before(release: str) -> str:
+    """The release before `release`, or one before all."""
+    index = SUPPORTED.index(release)
+    return SUPPORTED[index - 1] if index else "0"
+
+
+def _matches(rule: Rule, text: str) -> bool:
+    words = text.casefold().split()
+    page = " ".join((rule.title, rule.why, rule.example, rule.instead, rule.source)).casefold()
+    return all(rule.code.casefold().startswith(word) or word in page for word in words)
+
+
+def show(rules: Sequence[Rule], out: Console | None = None) -> None:
+    """Print the table."""
+    from rich.table import Table
+    from rich.text import Text
+
+    from .console import console
+
+    out = out or console()
+    if not rules:
+        out.print(Text("No rule matches."))
+        return
+    wide = out.width >= WIDE
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="key", pad_edge=False)
+    table.add_column("Code", style="code", no_wrap=True)
+    table.add_column("Since", no_wrap=True)
+    table.add_column("Until", no_wrap=True)
+    table.add_column("Rule", overflow="fold", ratio=3)
+    if wide:
+        table.add_column("Source", style="faint", overflow="fold", ratio=2)
+    for rule in rules:
+        text = Text(rule.title)
+        if not wide:
+            text.append(f"\n{_citation(rule)}", style="faint")
+        further = [Text(_citation(rule))] if wide else []
+        table.add_row(rule.code, rule.since or "-", rule.until or "-", text, *further)
+    out.print(table)
+    out.print()
+    out.print(Text(f"{_count(rules)}; - under Since or Until: no end. `cgplan explain CODE` prints a rule's page."))
+
+
+def markdown_table(rules: Sequence[Rule]) -> str:
+    """The table in Markdown."""
+    lines = ["| code | since | until | rule | source |", "|---|---|---|---|---|"]
+    for rule in rules:
+        title = rule.title.replace("|", "\\|")
+        lines.append(f"| {rule.code} | {rule.since or '-'} | {rule.until or '-'} | {title} | {_citation(rule)} |")
+    return "\n".join(lines) + "\n"
+
+
+def pages(rules: Iterable[Rule]) -> str:
+    """docs/rules.md: every rule's page, by family."""
+    lines = [
+        "# Rules",
+        "",
+        "Every rule that cgplan applies and every error that it reports; `cgplan explain CODE` prints the same text.",
+        "Written by `tools/build_docs.py` from the rules themselves: change those, not this page.",
+    ]
+    family = ""
+    for rule in rules:
+        if rule.code[2] != family:
+            family = rule.code[2]
+            lines += ["", f"## CG{family}xx: {FAMILIES[family]}"]
+        lines += ["", f"### {rule.code}", "", f"**{rule.title}**", ""]
+        for name, text in (
+            ("Why", rule.why),
+            ("Example", rule.example),
+            ("Instead", rule.instead),
+            ("Source", source_of(rule)),
+            ("Releases", releases_of(rule)),
+        ):
+            lines.append(f"- {name}: {text}")
+    return "\n".join(lines) + "\n"
+
+
+def _citation(rule: Rule) -> str:
+    """file:line and release; a rule of cgplan itself has neither, and some name the release on their own."""
+    return rule.source if rule.source == "cgplan" or " @ " in rule.source else rule.citation
+
+
+def _count(rules: Sequence[Rule]) -> str:
+    return "1 rule" if len(rules) == 1 else f"{len(rules)} rules"

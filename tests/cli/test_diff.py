@@ -1,0 +1,178 @@
+"""`cgplan diff`: what it prints, and its exit status."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from cgplan.cli.app import run
+from cgplan.releases import SUPPORTED
+
+Run = Callable[[str], tuple[int, str, str]]
+B200 = "diff --from 0.25.1 --to 0.33.0 --gpu b200 --max-num-seqs 1000"
+FORMATS = ("", " --markdown", " --json")
+
+
+@pytest.fixture
+def cgplan(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Run a command line: (exit status, stdout, stderr)."""
+    monkeypatch.setattr("cgplan.inputs.devices.detect", lambda: None)
+    monkeypatch.setenv("COLUMNS", "120")
+
+    def call(line: str) -> tuple[int, str, str]:
+        status = run(line.split())
+        out, err = capsys.readouterr()
+        return status, out, err
+
+    return call
+
+
+def squeezed(text: str) -> str:
+    """`text` without the line breaks of the screen."""
+    return " ".join(text.replace("\\", "").split())
+
+
+@pytest.mark.parametrize("form", ["", " --markdown"])
+def test_the_upgrade_of_a_b200(cgplan: Run, form: str) -> None:
+    status, out, err = cgplan(B200 + form)
+    assert (status, err) == (0, "")
+    text = squeezed(out)
+    for words in (
+        "grid.platform_cap.sm10: 512 → 1024",
+        "largest size: 512 → 1024",
+        "51 sizes",
+        "84 sizes",
+        "added 528–992 by 16, 1000 1008 1024",
+        "graph memory estimate: 0 → real, off the KV cache",
+        "runner.v2_default: listed → all",
+        "grid.append_off_grid: no → yes",
+        "--max-cudagraph-capture-size 512",
+        "VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS=0",
+    ):
+        assert words in text, words
+    for code in ("CG108", "CG111", "CG503", "CG609"):
+        assert code in text
+    for release in ("0.28.0", "0.29.0", "0.31.0"):
+        assert f"In {release}" in out
+
+
+@pytest.mark.parametrize("columns", ["40", "80", "120", "200"])
+def test_the_screen_keeps_its_width(cgplan: Run, monkeypatch: pytest.MonkeyPatch, columns: str) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    for line in (B200, "diff --from 0.19 --to 0.33"):
+        out = cgplan(line)[1]
+        assert max(len(row) for row in out.splitlines()) <= min(int(columns), 120)
+
+
+def test_the_document(cgplan: Run) -> None:
+    document = json.loads(cgplan(B200 + " --json")[1])
+    assert list(document) == [
+        "schema_version", "from", "to", "changed", "deployment", "releases", "changes", "without_effect", "notes",
+        "assumptions", "not_modelled",
+    ]  # fmt: skip
+    assert (document["schema_version"], document["from"], document["to"]) == (1, "0.25.1", "0.33.0")
+    assert document["deployment"]["gpu"] == "NVIDIA B200"
+    assert [r["release"] for r in document["releases"]] == list(SUPPORTED[SUPPORTED.index("0.25.1") :])
+    changes = {change["field"]: change for change in document["changes"]}
+    sizes = changes["capture_sizes"]
+    assert (len(sizes["before"]), len(sizes["after"]), len(sizes["added"]), sizes["removed"]) == (51, 84, 33, [])
+    assert sizes["restore"] == {"setting": "--max-cudagraph-capture-size 512", "note": ""}
+    step = changes["max_capture_size"]["steps"][0]
+    assert (step["release"], step["causes"][0]["code"]) == ("0.28.0", "CG108")
+    assert step["causes"][0]["facts"] == [{"path": "pipeline.grid.platform_cap.sm10", "before": 512, "after": 1024}]
+    assert document["notes"] is None
+
+
+def test_without_a_deployment_it_is_the_release_notes(cgplan: Run) -> None:
+    status, out, _ = cgplan("diff --from 0.30 --to 0.31")
+    assert status == 0
+    assert "CG111" in out
+    assert "FLASHINFER" in out
+    document = json.loads(cgplan("diff --from 0.30 --to 0.31 --json")[1])
+    assert (document["deployment"], document["changes"], document["changed"]) == (None, [], True)
+    note = next(note for note in document["notes"] if note["code"] == "CG111")
+    assert (note["release"], note["kind"]) == ("0.31.0", "new")
+    page = cgplan("diff --from 0.30 --to 0.31 --markdown")[1]
+    assert page.startswith("# vLLM 0.30.0 → 0.31.0")
+    assert "- **CG111** (new)" in page
+
+
+@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("deployment", ["", " --gpu h100"])
+def test_one_release_and_itself(cgplan: Run, form: str, deployment: str) -> None:
+    status, out, err = cgplan(f"diff --from 0.33 --to v0.33.0{deployment}{form} --fail-on-change")
+    assert (status, err) == (0, "")
+    if form == " --json":
+        assert json.loads(out)["changed"] is False
+    else:
+        assert "Nothing" in out
+
+
+@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("deployment", ["", " --gpu h100"])
+@pytest.mark.parametrize(("flag", "status"), [("", 0), (" --fail-on-change", 1)])
+def test_fail_on_change(cgplan: Run, form: str, deployment: str, flag: str, status: int) -> None:
+    assert cgplan(f"diff --from 0.28 --to 0.29{deployment}{form}{flag}")[0] == status
+
+
+def test_down_again(cgplan: Run) -> None:
+    text = squeezed(cgplan("diff --from 0.33 --to 0.25 --gpu b200 --max-num-seqs 1000")[1])
+    assert "largest size: 1024 → 512" in text
+    assert "graph memory estimate: real, off the KV cache → 0" in text
+
+
+def test_the_other_release_is_the_newest(cgplan: Run) -> None:
+    assert json.loads(cgplan("diff --from 0.32 --json")[1])["to"] == SUPPORTED[-1]
+
+
+@pytest.mark.parametrize("flag", ["--from", "--to"])
+@pytest.mark.parametrize("release", ["0.12", "0.99.0", "newest", "0.28.7"])
+def test_an_unknown_release(cgplan: Run, flag: str, release: str) -> None:
+    other = "--to" if flag == "--from" else "--from"
+    status, out, err = cgplan(f"diff {flag} {release} {other} 0.33")
+    lines = err.splitlines()
+    assert (status, out) == (2, "")
+    assert lines[0].startswith("error[CG801]")
+    assert lines[1] == f"  where: {flag}"
+    assert SUPPORTED[-1] in lines[2]
+    assert "--assume-release" not in err
+
+
+@pytest.mark.parametrize("line", ["diff", "diff --to 0.33"])
+def test_a_release_is_needed(cgplan: Run, line: str) -> None:
+    status, _, err = cgplan(line)
+    assert status == 2
+    assert "--from" in err
+
+
+@pytest.mark.parametrize("flag", ["--vllm 0.28", "--assume-release 0.28"])
+def test_the_release_is_not_given_twice(cgplan: Run, flag: str) -> None:
+    status, _, err = cgplan(f"diff --from 0.28 --to 0.33 {flag}")
+    assert (status, err.splitlines()[0][:12]) == (2, "error[CG907]")
+
+
+def test_a_refusal_is_told(cgplan: Run) -> None:
+    line = "diff --from 0.31 --to 0.32 --gpu h100 -cc.pass_config.enable_sp=true -tp 2"
+    document: dict[str, Any] = json.loads(cgplan(line + " --json")[1])
+    assert [release["starts"] for release in document["releases"]] == [True, False]
+    (change,) = document["changes"]
+    assert (change["field"], change["before"], change["after"]["code"]) == ("startup", None, "CG641")
+    assert change["restore"]["note"]
+    assert "refuses to start" in squeezed(cgplan(line)[1])
+
+
+def test_ascii(cgplan: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    from cgplan.report.console import AsciiFile
+
+    lines: list[str] = []
+
+    class Sink:
+        def write(self, text: str) -> int:
+            lines.append(text)
+            return len(text)
+
+    AsciiFile(Sink()).write("528–992 by 16 → • …")  # type: ignore[arg-type]
+    assert lines == ["528-992 by 16 > * ."]
