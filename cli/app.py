@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterable, Sequence
 from importlib import import_module
@@ -12,7 +11,7 @@ import typer
 
 from cgplan.errors import CgplanError, InputError, did_you_mean
 
-from . import failures
+from . import failures, streams
 from .argv import normalise
 from .help import HelpfulCommand, HelpfulGroup
 
@@ -29,6 +28,7 @@ Exit codes:
   0  nothing wrong
   1  findings at or above --fail-on
   2  bad usage or input, or vLLM would not start
+  74 the output cannot be written
 """
 
 
@@ -39,9 +39,10 @@ def run(argv: Sequence[str]) -> int:
         sys.stdout.flush()
         return status
     except BrokenPipeError:
-        # What is left in the buffer goes nowhere, so that no complaint follows at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return failures.PIPE_CLOSED
+        return streams.reader_gone()
+    except OSError as error:
+        # Reading a file names it; only writing to stdout does not.
+        return failures.report_crash(error) if error.filename is not None else streams.write_failed(error)
 
 
 def _guarded(argv: Sequence[str]) -> int:
@@ -52,7 +53,7 @@ def _guarded(argv: Sequence[str]) -> int:
         return failures.report(error, as_json)
     except failures.ClickException as error:
         return failures.report(failures.usage_error(error), as_json)
-    except BrokenPipeError:
+    except OSError:
         raise
     except (KeyboardInterrupt, typer.Abort):
         return failures.INTERRUPTED

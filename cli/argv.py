@@ -29,7 +29,9 @@ MAX_DEPTH = 8
 """Most keys in a dotted flag; vLLM has three."""
 
 _LEVEL = re.compile(r"-O([0-9]*)$")
-_NEGATIVE = re.compile(r"-\d")
+_UNDOTTED = re.compile(r"-(cc|ac|sc)([a-z_][a-z_.+]*)$")
+_NEGATIVE = re.compile(r"-[0-9]")
+_BETWEEN = re.compile(r"\s*,\s*|\s+")
 
 
 def normalise(argv: Sequence[str]) -> list[str]:
@@ -50,6 +52,8 @@ def normalise(argv: Sequence[str]) -> list[str]:
             out += _level(level[1], value if equals else None, rest)
         elif "." in flag and flag.partition(".")[0] in CONFIG_FLAGS:
             out += _dotted(flag, value if equals else None, rest)
+        elif _UNDOTTED.match(flag):
+            raise _without_dot(flag)
         elif flag in LIST_FLAGS:
             out += _listed(flag, value if equals else None, rest)
         else:
@@ -77,15 +81,31 @@ def _listed(flag: str, value: str | None, rest: list[str]) -> list[str]:
     values = []
     while rest and (not rest[0].startswith("-") or _NEGATIVE.match(rest[0])):
         values.append(rest.pop(0))
-    return [f"{flag}={','.join(values)}"] if values else [flag]
+    return [f"{flag}={_BETWEEN.sub(',', ' '.join(values).strip())}"] if values else [flag]
+
+
+def _without_dot(flag: str) -> InputError:
+    config, key = flag[:3], flag[3:]
+    return InputError(
+        f"unknown option {flag[:60]}", code="CG905", where=config, fix=f"did you mean {config}.{key[:60]}?"
+    )
 
 
 def _dotted(flag: str, value: str | None, rest: list[str]) -> list[str]:
     """`-cc.a.b=V` as JSON. The key of `-cc.a+=1,2` keeps its `+`: `values.merged` appends there, as vLLM does."""
     if value is None:
-        if not rest:
-            return [flag]
+        if not rest or rest[0].startswith("--"):
+            raise InputError(
+                f"{flag[:60]} has no value",
+                code="CG905",
+                where=flag[:60],
+                fix=f"give it after =, as in {flag[:60]}=VALUE",
+            )
         value = rest.pop(0)
+    if not value.strip():
+        raise InputError(
+            f"the value of {flag[:60]} is empty", code="CG906", where=flag[:60], fix=f"give one, or drop {flag[:60]}"
+        )
     head, _, path = flag.partition(".")
     keys = path.split(".")
     if len(keys) > MAX_DEPTH:

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from cgplan.errors import InputError
+from cgplan.report.words import sentence
 from cgplan.resolve.backends.table import support_table
 
 from .options import DeploymentOptions, with_deployment
@@ -50,8 +51,8 @@ def command(
     table = support_table(asked.deployment)
     table = replace(
         table,
-        assumptions=(*asked.assumptions, *table.assumptions),
-        not_modelled=(*asked.ignored, *table.not_modelled),
+        assumptions=tuple(sentence(text) for text in (*asked.assumptions, *table.assumptions)),
+        not_modelled=tuple(sentence(text) for text in (*asked.ignored, *table.not_modelled)),
     )
     if as_json:
         from cgplan.report.backends_document import as_document

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 import traceback
 from typing import Any
 
@@ -12,10 +11,11 @@ import typer
 
 from cgplan.errors import CgplanError, InputError, did_you_mean
 
+from .streams import say
+
 WRONG = 2
 CRASHED = 70
 INTERRUPTED = 130
-PIPE_CLOSED = 141
 
 # click, wherever typer keeps it: BadParameter is a UsageError, which is a ClickException.
 ClickException: type[Exception] = typer.BadParameter.__mro__[2]
@@ -23,11 +23,11 @@ ClickException: type[Exception] = typer.BadParameter.__mro__[2]
 
 def report(error: CgplanError, as_json: bool) -> int:
     """Print `error`; with `as_json` also as a document on stdout. Returns the exit status."""
-    _say(f"error[{error.code}]: {error.message}")
+    say(f"error[{error.code}]: {error.message}")
     if error.where and error.where not in error.message:
-        _say(f"  where: {error.where}")
+        say(f"  where: {error.where}")
     if error.fix:
-        _say(f"  fix:   {error.fix}")
+        say(f"  fix:   {error.fix}")
     if as_json:
         print(json.dumps({"schema_version": 1, "error": error.as_dict()}, indent=2))
     return WRONG
@@ -37,7 +37,7 @@ def report_crash(error: Exception) -> int:
     """Print an error that is a bug of cgplan."""
     if os.environ.get("CGPLAN_DEBUG") == "1":
         traceback.print_exception(error)
-    _say(
+    say(
         f"cgplan failed, which is a bug of cgplan ({type(error).__name__}: {' '.join(str(error).split())[:200]}); "
         "please report it with the command line and the output of CGPLAN_DEBUG=1 cgplan ..."
     )
@@ -65,9 +65,3 @@ def usage_error(error: Any) -> InputError:
 
 def _lowered(message: str) -> str:
     return message[0].lower() + message[1:]
-
-
-def _say(line: str) -> None:
-    encoding = sys.stderr.encoding or "utf-8"
-    printable = "".join(c if c.isprintable() else "?" for c in line)
-    print(printable.encode(encoding, "replace").decode(encoding), file=sys.stderr)

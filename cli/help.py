@@ -9,11 +9,46 @@ from typing import Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from cgplan.errors import CgplanError
+from cgplan.report.words import as_option
+
+from .failures import ClickException
+from .parsing import check_not_empty, listen, typed
+
 WIDEST = 100
 
 
 class HelpfulCommand(TyperCommand):
-    """A command whose help groups its options by panel."""
+    """A command whose help groups its options by panel, and whose errors name options as they were typed."""
+
+    def make_parser(self, ctx: Any) -> Any:
+        parser = super().make_parser(ctx)
+        listen(parser, ctx.meta)
+        return parser
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        try:
+            rest: list[str] = super().parse_args(ctx, args)
+        except ClickException as error:
+            # The parser itself does not know which command it reads for.
+            if getattr(error, "ctx", None) is None:
+                vars(error)["ctx"] = ctx
+            raise
+        params: list[Any] = self.params
+        for param in params:
+            if param.param_type_name == "argument":
+                given = ctx.params.get(param.name)
+                for value in given if isinstance(given, (list, tuple)) else [given]:
+                    check_not_empty(value, param.metavar or param.name.upper())
+        return rest
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except CgplanError as error:
+            error.where = typed(error.where, list(self.params), ctx.meta)
+            error.fix = None if error.fix is None else as_option(error.fix)
+            raise
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         formatter.width = min(max(formatter.width, 78), WIDEST)

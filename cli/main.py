@@ -6,13 +6,16 @@ import gc
 import os
 import sys
 
+from . import streams
+
 
 def main() -> None:
+    streams.mend()
     argv = sys.argv[1:]
     if argv[:1] in (["--version"], ["-V"]):
-        from cgplan._version import __version__
-
-        print(f"cgplan {__version__}")
+        status = _version()
+        if status:
+            sys.exit(status)
         return
     # A short-lived process: looking for garbage and for pydantic plugins costs a tenth of its life.
     gc.disable()
@@ -20,3 +23,15 @@ def main() -> None:
     from .app import run
 
     sys.exit(run(argv))
+
+
+def _version() -> int:
+    from cgplan._version import __version__
+
+    try:
+        print(f"cgplan {__version__}", flush=True)
+    except BrokenPipeError:
+        return streams.reader_gone()
+    except OSError as error:
+        return streams.write_failed(error)
+    return 0

@@ -11,6 +11,8 @@ from typing import Annotated, Any, Concatenate, Optional, ParamSpec, get_type_hi
 
 import typer
 
+from cgplan.errors import CgplanError
+
 P = ParamSpec("P")
 
 
@@ -48,7 +50,6 @@ def _draft(*names: str, help: str, **more: Any) -> Any:
 
 # Python 3.10 and typer read `X | None` well, but `Optional` keeps the lines below short.
 _Text = Optional[str]  # noqa: UP045
-_Int = Optional[int]  # noqa: UP045
 _Bool = Optional[bool]  # noqa: UP045
 _Texts = Optional[list[str]]  # noqa: UP045
 
@@ -78,7 +79,9 @@ class DeploymentOptions:
     gpu_memory_bytes: Annotated[
         _Text, _machine("--gpu-memory-bytes", metavar="N", help="Its memory, where it differs.")
     ] = None
-    gpus_per_node: Annotated[_Int, _machine("--gpus-per-node", help="GPUs that a node shows to vLLM.")] = None
+    gpus_per_node: Annotated[
+        _Text, _machine("--gpus-per-node", metavar="N", help="GPUs that a node shows to vLLM.")
+    ] = None
     vllm: Annotated[_Text, _machine("--vllm", help="Release of vLLM. Default: the newest known.")] = None
     assume_release: Annotated[
         _Text, _machine("--assume-release", metavar="R", help="Answer by the rules of R, where --vllm is not known.")
@@ -100,9 +103,11 @@ class DeploymentOptions:
     max_num_scheduled_tokens: Annotated[
         _Text, _batch("--max-num-scheduled-tokens", metavar="N", help="Most tokens scheduled a step, drafts left out.")
     ] = None
-    max_num_active_seqs: Annotated[_Int, _batch("--max-num-active-seqs", help="Most active requests.")] = None
+    max_num_active_seqs: Annotated[
+        _Text, _batch("--max-num-active-seqs", metavar="N", help="Most active requests.")
+    ] = None
     long_prefill_token_threshold: Annotated[
-        _Int, _batch("--long-prefill-token-threshold", help="Above it a prompt counts as long, tokens.")
+        _Text, _batch("--long-prefill-token-threshold", metavar="N", help="Above it a prompt counts as long, tokens.")
     ] = None
     enable_chunked_prefill: Annotated[
         _Bool, _batch("--enable-chunked-prefill/--no-enable-chunked-prefill", help="Split long prompts over steps.")
@@ -134,7 +139,7 @@ class DeploymentOptions:
         _Text, _graph("--cudagraph-capture-sizes", metavar="N ...", help="Sizes to capture, tokens: 1 2 4 or 1,2,4.")
     ] = None
     max_cudagraph_capture_size: Annotated[
-        _Int, _graph("--max-cudagraph-capture-size", help="Largest size to capture, tokens.")
+        _Text, _graph("--max-cudagraph-capture-size", metavar="N", help="Largest size to capture, tokens.")
     ] = None
     compilation_config: Annotated[
         _Texts, _graph("--compilation-config", "-cc", metavar="JSON", help="JSON, or one key: -cc.mode=3.")
@@ -154,26 +159,31 @@ class DeploymentOptions:
         ),
     ] = None
     kv_cache_dtype: Annotated[_Text, _attention("--kv-cache-dtype", help="auto, bfloat16, fp8, fp8_e4m3, ...")] = None
-    block_size: Annotated[_Int, _attention("--block-size", help="Tokens of a KV cache block.")] = None
+    block_size: Annotated[_Text, _attention("--block-size", metavar="N", help="Tokens of a KV cache block.")] = None
     num_gpu_blocks: Annotated[
-        _Int, _attention("--num-gpu-blocks-override", "--num-gpu-blocks", help="KV cache blocks, where known.")
+        _Text,
+        _attention("--num-gpu-blocks-override", "--num-gpu-blocks", metavar="N", help="KV cache blocks, where known."),
     ] = None
     kv_transfer_config: Annotated[_Texts, _attention("--kv-transfer-config", metavar="JSON", help="KV connector.")] = (
         None
     )
 
-    tensor_parallel_size: Annotated[_Int, _parallel("--tensor-parallel-size", "-tp", help="Tensor parallel.")] = None
-    pipeline_parallel_size: Annotated[_Int, _parallel("--pipeline-parallel-size", "-pp", help="Pipeline stages.")] = (
-        None
-    )
-    data_parallel_size: Annotated[_Int, _parallel("--data-parallel-size", "-dp", help="Data parallel.")] = None
+    tensor_parallel_size: Annotated[
+        _Text, _parallel("--tensor-parallel-size", "-tp", metavar="N", help="Tensor parallel.")
+    ] = None
+    pipeline_parallel_size: Annotated[
+        _Text, _parallel("--pipeline-parallel-size", "-pp", metavar="N", help="Pipeline stages.")
+    ] = None
+    data_parallel_size: Annotated[
+        _Text, _parallel("--data-parallel-size", "-dp", metavar="N", help="Data parallel.")
+    ] = None
     decode_context_parallel_size: Annotated[
-        _Int, _parallel("--decode-context-parallel-size", "-dcp", help="Decode context parallel.")
+        _Text, _parallel("--decode-context-parallel-size", "-dcp", metavar="N", help="Decode context parallel.")
     ] = None
     prefill_context_parallel_size: Annotated[
-        _Int, _parallel("--prefill-context-parallel-size", "-pcp", help="Prefill context parallel.")
+        _Text, _parallel("--prefill-context-parallel-size", "-pcp", metavar="N", help="Prefill context parallel.")
     ] = None
-    nnodes: Annotated[_Int, _parallel("--nnodes", "-n", help="Nodes.")] = None
+    nnodes: Annotated[_Text, _parallel("--nnodes", "-n", metavar="N", help="Nodes.")] = None
     distributed_executor_backend: Annotated[
         _Text, _parallel("--distributed-executor-backend", help="mp, ray, uni or external_launcher.")
     ] = None
@@ -183,23 +193,23 @@ class DeploymentOptions:
     ] = None
     all2all_backend: Annotated[_Text, _parallel("--all2all-backend", help="How experts exchange tokens.")] = None
     enable_dbo: Annotated[_Bool, _parallel("--enable-dbo/--no-enable-dbo", help="Dual batch overlap.")] = None
-    ubatch_size: Annotated[_Int, _parallel("--ubatch-size", help="Microbatches of a step.")] = None
+    ubatch_size: Annotated[_Text, _parallel("--ubatch-size", metavar="N", help="Microbatches of a step.")] = None
     dbo_decode_token_threshold: Annotated[
-        _Int, _parallel("--dbo-decode-token-threshold", help="Least tokens of a decode step to split.")
+        _Text, _parallel("--dbo-decode-token-threshold", metavar="N", help="Least tokens of a decode step to split.")
     ] = None
     dbo_prefill_token_threshold: Annotated[
-        _Int, _parallel("--dbo-prefill-token-threshold", help="Least tokens of a prefill step to split.")
+        _Text, _parallel("--dbo-prefill-token-threshold", metavar="N", help="Least tokens of a prefill step to split.")
     ] = None
 
     speculative_config: Annotated[
         _Texts, _draft("--speculative-config", "-sc", metavar="JSON", help="JSON, or one key: -sc.method=ngram.")
     ] = None
     spec_method: Annotated[_Text, _draft("--spec-method", help="ngram, eagle, eagle3, mtp, draft_model, ...")] = None
-    spec_tokens: Annotated[_Int, _draft("--spec-tokens", help="Draft tokens a request and step.")] = None
+    spec_tokens: Annotated[_Text, _draft("--spec-tokens", metavar="N", help="Draft tokens a request and step.")] = None
     spec_model: Annotated[_Text, _draft("--spec-model", help="Draft model, given as --model.")] = None
     enable_lora: Annotated[_Bool, _draft("--enable-lora/--no-enable-lora", help="Serve LoRA adapters.")] = None
-    max_loras: Annotated[_Int, _draft("--max-loras", help="Most adapters in one batch.")] = None
-    max_lora_rank: Annotated[_Int, _draft("--max-lora-rank", help="Largest rank of an adapter.")] = None
+    max_loras: Annotated[_Text, _draft("--max-loras", metavar="N", help="Most adapters in one batch.")] = None
+    max_lora_rank: Annotated[_Text, _draft("--max-lora-rank", metavar="N", help="Largest rank of an adapter.")] = None
     specialize_active_lora: Annotated[
         _Bool,
         _draft("--specialize-active-lora/--no-specialize-active-lora", help="A graph for each number of adapters."),
@@ -218,7 +228,12 @@ def with_deployment(
         options = DeploymentOptions()
         for name in hints:
             setattr(options, name, given.pop(name))
-        return function(options, **given)  # type: ignore[call-arg]
+        try:
+            return function(options, **given)  # type: ignore[call-arg]
+        except CgplanError as error:
+            from .naming import as_typed
+
+            raise as_typed(error, options) from None
 
     keyword = inspect.Parameter.KEYWORD_ONLY
     parameters = [p.replace(kind=keyword, annotation=own_hints[p.name]) for p in own]

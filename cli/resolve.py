@@ -9,7 +9,8 @@ from typing import Annotated, Optional
 import typer
 
 from cgplan import Resolution, resolve
-from cgplan.errors import InputError, did_you_mean
+from cgplan.errors import InputError, as_fix, did_you_mean
+from cgplan.report.words import as_option, sentence
 
 from . import values
 from .options import DeploymentOptions, with_deployment
@@ -35,7 +36,7 @@ def command(
     options: DeploymentOptions,
     *,
     batch: Annotated[
-        Optional[str],  # noqa: UP045
+        Optional[list[str]],  # noqa: UP045
         typer.Option(
             "--batch",
             metavar="N ...",
@@ -66,15 +67,15 @@ def command(
     Options are vLLM's flags; what is not given is assumed, and the assumptions are listed.
     """
     lowest = _severity(fail_on)
-    batches = values.batches(batch) if batch is not None else ()
+    batches = values.batches(batch or ())
     asked = deployment_of(options)
     resolution = _with_notes(resolve(asked.deployment), asked)
     if as_json:
-        _print_json(resolution, batches)
+        _print_json(resolution, batches, padding_table)
     else:
         from cgplan.report.text import Screen, show
 
-        show(resolution, Screen(asked.model, asked.gpu, batches, padding_table, explain))
+        show(resolution, Screen(asked.model, asked.gpu, batches, padding_table, explain, asked.layout))
     worst = max((SEVERITIES.index(f.severity) for f in resolution.findings), default=-1)
     return int(lowest is not None and worst >= lowest)
 
@@ -93,18 +94,35 @@ def _severity(name: str) -> int | None:
 
 
 def _with_notes(resolution: Resolution, asked: Asked) -> Resolution:
+    """With what was assumed and left out before vLLM's rules were asked."""
+    assumed = [*asked.assumptions, *_fallbacks(resolution), *resolution.assumptions]
     return replace(
         resolution,
-        assumptions=(*asked.assumptions, *resolution.assumptions),
-        not_modelled=(*asked.ignored, *resolution.not_modelled),
+        assumptions=tuple(sentence(text) for text in assumed),
+        not_modelled=tuple(sentence(text) for text in (*asked.ignored, *resolution.not_modelled)),
     )
 
 
-def _print_json(resolution: Resolution, batches: tuple[int, ...]) -> None:
+def _fallbacks(resolution: Resolution) -> list[str]:
+    """A data type that is not the model's own changes every number, so it is said."""
+    return [
+        f"Data type: {decision.after} in the place of {decision.before}. {decision.why}"
+        for decision in resolution.decisions
+        if decision.field == "dtype"
+    ]
+
+
+def _print_json(resolution: Resolution, batches: tuple[int, ...], padding_table: bool) -> None:
     from cgplan.report.batches import answers
     from cgplan.resolve.document import as_document
 
     document = as_document(resolution)
+    for finding in document["findings"]:
+        if finding["fix"] is not None:
+            finding["fix"] = as_option(as_fix(finding["fix"]))
     if batches:
         document["batches"] = [answer._asdict() for answer in answers(resolution, batches)]
+    if padding_table:
+        rows = resolution.padding_table() if resolution.graph_count() else []
+        document["padding_table"] = [{"from": first, "to": last, "padded": size} for first, last, size in rows]
     print(json.dumps(document))

@@ -9,11 +9,12 @@ import typer
 
 from cgplan.errors import InputError, did_you_mean
 
-DOCUMENTS = ("resolve",)
+DOCUMENTS = ("resolve", "error")
 
 EPILOG = """\
-Example:
+Examples:
   cgplan schema resolve
+  cgplan schema error
 
 Exit codes:
   0  printed
@@ -22,7 +23,7 @@ Exit codes:
 
 
 def command(
-    document: Annotated[str, typer.Argument(help="The command whose document it is: resolve.")] = "resolve",
+    document: Annotated[str, typer.Argument(help="resolve, or error: what --json prints on an error.")] = "resolve",
 ) -> int:
     """Print the JSON Schema of a command's --json document."""
     if document not in DOCUMENTS:
@@ -32,7 +33,9 @@ def command(
             where="cgplan schema",
             fix=did_you_mean(document, DOCUMENTS) or f"documents: {', '.join(DOCUMENTS)}",
         )
-    from cgplan.resolve.document_schema import json_schema
-
+    if document == "error":
+        from cgplan.report.error_schema import json_schema
+    else:
+        from cgplan.resolve.document_schema import json_schema
     print(json.dumps(json_schema(), indent=2))
     return 0

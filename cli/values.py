@@ -9,10 +9,11 @@ from typing import Any
 
 from cgplan.errors import InputError, shorten
 
-_NUMBER = re.compile(r"[+-]?\d+(_\d+)*")
-_HUMAN = re.compile(r"(\d+(?:\.\d+)?)([kmgtKMGT])")
+_NUMBER = re.compile(r"[+-]?[0-9]+(_[0-9]+)*")
+_HUMAN = re.compile(r"([0-9]+(?:\.[0-9]+)?)([kmgtKMGT])")
 _DECIMAL = {"k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 _BINARY = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
+_BETWEEN = re.compile(r"\s*,\s*|\s+")
 MAX_DIGITS = 18
 MAX_BATCH = 2**31 - 1
 
@@ -46,19 +47,23 @@ def human(text: str, flag: str) -> int:
 
 def numbers(text: str, flag: str) -> tuple[int, ...]:
     """Whole numbers apart by commas or blanks; brackets around them do not count."""
-    items = [item for item in re.split(r"[,\s]+", text.strip().strip("[]")) if item]
-    if not items:
-        raise _bad("no number is given", flag, f"give one or more, for example {flag} 1 2 4 8")
+    inner = text.strip().strip("[]").strip()
+    example = f"give one or more, for example {flag} 1 2 4 8"
+    if not inner:
+        raise _bad("no number is given", flag, example)
+    items = _BETWEEN.split(inner)
+    if not all(items):
+        raise _bad(f"{shorten(text, 40)!r} has a comma with no number beside it", flag, example)
     return tuple(whole(item, flag) for item in items)
 
 
-def batches(text: str) -> tuple[int, ...]:
-    """Batch sizes, each at least 1."""
-    found = numbers(text, "--batch")
+def batches(texts: Iterable[str]) -> tuple[int, ...]:
+    """Batch sizes, each at least 1 and said once; several lists add up."""
+    found = [number for text in texts for number in numbers(text, "--batch")]
     for number in found:
         if not 1 <= number <= MAX_BATCH:
             raise _bad(f"no batch has {number} requests or tokens", "--batch", f"give sizes from 1 to {MAX_BATCH}")
-    return found
+    return tuple(dict.fromkeys(found))
 
 
 def level(text: str) -> int:
@@ -70,49 +75,70 @@ def level(text: str) -> int:
 
 
 def pairs(items: Sequence[str], flag: str) -> dict[str, str]:
-    """NAME=VALUE items; the last one of a name counts."""
-    found = {}
+    """NAME=VALUE items; a name has one value."""
+    found: dict[str, str] = {}
     for item in items:
         name, equals, value = item.partition("=")
-        if not equals or not name.strip():
-            raise _bad(f"{shorten(item, 40)!r} is no NAME=VALUE", flag, f"write {flag} {name.strip() or 'NAME'}=VALUE")
-        found[name.strip()] = value
+        name = name.strip()
+        if not equals or not name:
+            raise _bad(f"{shorten(item, 40)!r} is no NAME=VALUE", flag, f"write {flag} {name or 'NAME'}=VALUE")
+        if found.setdefault(name, value) != value:
+            raise _twice(f"{flag} {shorten(name, 60)}", found[name], value, flag)
     return found
 
 
 def merged(documents: Iterable[str], flag: str) -> dict[str, Any]:
-    """JSON objects merged from left to right, key by key; a key that ends in + appends to its list."""
+    """JSON objects merged key by key; a key that ends in + appends to its list, another one has one value."""
     found: dict[str, Any] = {}
     for text in documents:
-        _merge(found, _json_object(text, flag))
+        _merge(found, _json_object(text, flag), flag)
     return found
 
 
 def _json_object(text: str, flag: str) -> dict[str, Any]:
     example = f"write {flag} '{{\"key\": value}}' in JSON"
+
+    def once(items: list[tuple[str, Any]]) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for key, value in items:
+            if not key.strip():
+                raise _bad("a key of the JSON is empty", flag, example)
+            if found.setdefault(key, value) != value:
+                raise _twice(f"{flag}.{shorten(key, 60)}", found[key], value, f"{flag}.{shorten(key, 60)}")
+        return found
+
     try:
-        document = json.loads(text)
+        document = json.loads(text, object_pairs_hook=once)
     except RecursionError:
         raise _bad("the JSON is nested too deeply", flag, example) from None
-    except ValueError as error:
+    except json.JSONDecodeError as error:
         raise _bad(f"{shorten(text, 40)!r} is not JSON: {error}", flag, example) from None
+    except ValueError:
+        raise _bad(f"{shorten(text, 40)!r} has a number of too many digits", flag, "give a smaller number") from None
     if not isinstance(document, dict):
         raise _bad(f"{shorten(text, 40)!r} is no JSON object", flag, example)
     return document
 
 
-def _merge(into: dict[str, Any], new: dict[str, Any]) -> None:
+def _merge(into: dict[str, Any], new: dict[str, Any], path: str) -> None:
     for key, value in new.items():
+        before = into.get(key)
         if key.endswith("+") and isinstance(value, list):
             before = into.get(key[:-1])
             into[key[:-1]] = [*before, *value] if isinstance(before, list) else value
-        elif isinstance(value, dict):
-            before = into.get(key)
+        elif isinstance(value, dict) and (before is None or isinstance(before, dict)):
             inner: dict[str, Any] = before if isinstance(before, dict) else {}
-            _merge(inner, value)
+            _merge(inner, value, f"{path}.{key}")
             into[key] = inner
+        elif before is not None and (before != value or isinstance(before, bool) is not isinstance(value, bool)):
+            raise _twice(f"{path}.{key}", before, value, f"{path}.{key}")
         else:
             into[key] = value
+
+
+def _twice(name: str, first: Any, second: Any, flag: str) -> InputError:
+    message = f"{name} is given twice: {shorten(first, 40)} and {shorten(second, 40)}"
+    return InputError(message, code="CG907", where=flag, fix="drop one of the two")
 
 
 def _bad(message: str, flag: str, fix: str) -> InputError:

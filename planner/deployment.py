@@ -6,6 +6,7 @@ string is taken for a number. An unknown field is refused with the nearest known
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -153,9 +154,9 @@ class Deployment(Section):
     @field_validator("attention_support", mode="before")
     @classmethod
     def _read_support(cls, value: Any) -> Any:
-        if isinstance(value, str):
-            return member(AttentionCGSupport, value, "attention support level", "attention_support")
-        return value
+        if value is None or isinstance(value, AttentionCGSupport):
+            return value
+        return member(AttentionCGSupport, value, "attention support level", "attention_support")
 
     @field_serializer("attention_support", when_used="json")
     def _write_support(self, value: AttentionCGSupport | None) -> str | None:
@@ -164,16 +165,16 @@ class Deployment(Section):
     @field_validator("usage_context", mode="before")
     @classmethod
     def _read_usage_context(cls, value: Any) -> Any:
-        if isinstance(value, str):
-            return member(UsageContext, value, "usage context", "usage_context")
-        return value
+        if value is None or isinstance(value, UsageContext):
+            return value
+        return member(UsageContext, value, "usage context", "usage_context")
 
     @field_validator("all2all_backend")
     @classmethod
     def _known_all2all(cls, value: str | None) -> str | None:
         if value is not None and value not in ALL2ALL_BACKENDS:
             raise InputError(
-                f"unknown all2all backend {shorten(value)}",
+                f"unknown all2all backend {shorten(value)!r}",
                 code="CG902",
                 where="--all2all-backend",
                 fix=did_you_mean(value, ALL2ALL_BACKENDS) or f"known: {', '.join(ALL2ALL_BACKENDS)}",
@@ -185,11 +186,13 @@ def _explain(error: ValidationError) -> InputError:
     """One readable line of pydantic's first complaint; the number of further ones is said."""
     complaints = error.errors(include_url=False)
     first = complaints[0]
-    where = ".".join(str(part) for part in first["loc"]) or "input"
-    more = f" (and {len(complaints) - 1} more)" if len(complaints) > 1 else ""
+    where = _place(first["loc"])
+    others = len({_place(complaint["loc"]) for complaint in complaints}) - 1
+    more = f" (and {others} more)" if others else ""
     given = first.get("input")
-    shown = f", got {shorten(given, 60)}" if first["type"] != "missing" else ""
-    message = first["msg"][0].lower() + first["msg"][1:]
+    text = repr(given) if isinstance(given, str) and not given.strip() else shorten(given, 60)
+    shown = f", got {text}" if first["type"] != "missing" else ""
+    message = _KIND.get(first["type"]) or first["msg"][0].lower() + first["msg"][1:]
     return InputError(
         f"{where}: {message}{shown}{more}",
         code="CG903",
@@ -197,6 +200,20 @@ def _explain(error: ValidationError) -> InputError:
         fix=_RANGE_FIX.get(first["type"], "give a value of the type that vLLM's flag takes"),
     )
 
+
+def _place(parts: tuple[int | str, ...]) -> str:
+    """The path of a field, without pydantic's names for the types of a union."""
+    return ".".join(str(part) for part in parts if not _UNION.fullmatch(str(part))) or "input"
+
+
+_KIND = {
+    "tuple_type": "input should be a list",
+    "dict_type": "input should be a JSON object",
+    "model_type": "input should be a JSON object",
+}
+"""Python's words for a kind of value, in JSON's."""
+
+_UNION = re.compile(r"constrained-\w+|str|int|float|bool|(function-\w+|tuple|list|dict)\[.*\]")
 
 _RANGE_FIX = {
     "greater_than_equal": "give a larger number",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -22,7 +23,7 @@ class CgplanError(Exception):
         self.code = code
         self.message = _one_line(message)
         self.where = _one_line(where) if where else None
-        self.fix = _one_line(fix) if fix else None
+        self.fix = as_fix(fix) if fix else None
 
     def as_dict(self) -> dict[str, str | None]:
         return {"code": self.code, "message": self.message, "where": self.where, "fix": self.fix}
@@ -72,16 +73,26 @@ class StartupError(CgplanError):
         }
 
 
+NEAR = 0.6
+"""Least likeness of a name that is suggested, 0 to 1; 1 is the same."""
+
+MUCH_LESS_LIKE = 0.2
+"""A name so much less like than the best one is not suggested beside it."""
+
+
 def nearest(name: str, known: Iterable[str], count: int = 3) -> list[str]:
-    """The known names most like `name`, best first; case and `-`/`_` do not count."""
+    """The known names most like `name`, best first; case, `-`/`_` and leading dashes do not count."""
 
     def fold(text: str) -> str:
-        return text.casefold().replace("-", "_").replace(" ", "_")[:200]
+        return text.casefold().replace("-", "_").replace(" ", "_").lstrip("_")[:200]
 
     folded: dict[str, str] = {}
     for item in known:
         folded.setdefault(fold(item), item)
-    return [folded[f] for f in difflib.get_close_matches(fold(name), folded, n=count, cutoff=0.5)]
+    wanted = fold(name)
+    near = difflib.get_close_matches(wanted, folded, n=count, cutoff=NEAR)
+    scores = [difflib.SequenceMatcher(None, item, wanted).ratio() for item in near]
+    return [folded[item] for item, score in zip(near, scores, strict=True) if score >= scores[0] - MUCH_LESS_LIKE]
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str | None:
@@ -96,6 +107,17 @@ def shorten(value: object, limit: int = 80) -> str:
     """`value` as text short enough for one line of an error."""
     text = value if isinstance(value, str) else repr(value)
     return text if len(text) <= limit else f"{text[: limit - 1]}…"
+
+
+def as_fix(text: str) -> str:
+    """`text` in the one style of a fix: no capital, no full stop at its end. Names keep their capitals."""
+    line = _one_line(text)
+    if _SENTENCE.match(line):
+        line = line[0].lower() + line[1:]
+    return line.removesuffix(".") if not line.endswith("..") else line
+
+
+_SENTENCE = re.compile(r"[A-Z][a-z]*[ ,:]")
 
 
 def _one_line(text: str) -> str:

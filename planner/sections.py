@@ -167,9 +167,9 @@ class CompilationOptions(Section):
         names = [m.value for m in CompilationMode]
         if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < len(names):
             return CompilationMode(names[value])
-        if isinstance(value, str):
-            return member(CompilationMode, value, "compilation mode", "compilation_config.mode")
-        return value
+        if value is None or isinstance(value, CompilationMode):
+            return value
+        return member(CompilationMode, value, "compilation mode", "compilation_config.mode")
 
     @field_validator("cudagraph_mode", mode="before")
     @classmethod
@@ -177,9 +177,9 @@ class CompilationOptions(Section):
         scalars = [CUDAGraphMode.NONE, CUDAGraphMode.PIECEWISE, CUDAGraphMode.FULL]
         if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < len(scalars):
             return scalars[value]
-        if isinstance(value, str):
-            return member(CUDAGraphMode, value, "CUDA graph mode", "compilation_config.cudagraph_mode")
-        return value
+        if value is None or isinstance(value, CUDAGraphMode):
+            return value
+        return member(CUDAGraphMode, value, "CUDA graph mode", "compilation_config.cudagraph_mode")
 
 
 class AttentionOptions(Section):
@@ -216,6 +216,7 @@ class SpeculativeOptions(Section):
     prompt_lookup_min: Count | None = None
     max_model_len: Count | None = None
     attention_backend: str | None = None
+    suffix_decoding_max_tree_depth: Count = 24
 
 
 class KVTransferOptions(Section):
@@ -226,15 +227,15 @@ class KVTransferOptions(Section):
     kv_connector_extra_config: dict[str, Any] = Field(default_factory=dict)
 
 
-def member(kind: Any, value: str, what: str, where: str) -> Any:
+def member(kind: Any, value: Any, what: str, where: str) -> Any:
     """The member of enum `kind` named `value`, in any case; vLLM upper-cases these names too."""
-    try:
-        return kind[value.upper().replace("-", "_")]
-    except KeyError:
-        names = list(kind.__members__)
-        raise InputError(
-            f"unknown {what} {shorten(value)}",
-            code="CG902",
-            where=where,
-            fix=did_you_mean(value, names) or f"known: {', '.join(names)}",
-        ) from None
+    names = list(kind.__members__)
+    name = value.upper().replace("-", "_") if isinstance(value, str) else None
+    if name in names:
+        return kind[name]
+    raise InputError(
+        f"unknown {what} {shorten(value)!r}" if isinstance(value, str) else f"unknown {what} {shorten(value)}",
+        code="CG902",
+        where=where,
+        fix=(did_you_mean(value, names) if isinstance(value, str) else None) or f"known: {', '.join(names)}",
+    )

@@ -51,9 +51,30 @@ def test_nothing_near_is_nothing(name: str) -> None:
 
 def test_did_you_mean_names_one_or_several() -> None:
     assert did_you_mean("PIECEWIS", ["PIECEWISE"]) == "did you mean PIECEWISE?"
-    several = did_you_mean("FULL_AND_PIECEWISE", MODES)
-    assert several is not None
-    assert several.startswith("did you mean one of FULL_AND_PIECEWISE")
+    assert did_you_mean("full_decode", MODES) == "did you mean one of FULL_DECODE_ONLY, FULL_AND_PIECEWISE?"
+
+
+@pytest.mark.parametrize("name", ["--foo", "--x", "XXXX"])
+def test_dashes_and_common_words_are_no_likeness(name: str) -> None:
+    assert nearest(name, ["--fail-on", "--json", "--model", "LlamaForCausalLM"]) == []
+
+
+def test_a_far_name_is_not_named_beside_a_near_one() -> None:
+    assert nearest("FULL_AND_PIECE", MODES) == ["FULL_AND_PIECEWISE"]
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("Give --spec-tokens.", "give --spec-tokens"),
+        ("Nothing: it is as wanted.", "nothing: it is as wanted"),
+        ("FULL works. Or NONE.", "FULL works. Or NONE"),
+        ("use A, B, ...", "use A, B, ..."),
+        ("VLLM_X is not read", "VLLM_X is not read"),
+    ],
+)
+def test_a_fix_has_one_style(text: str, shown: str) -> None:
+    assert InputError("x", fix=text).fix == shown
 
 
 def test_shorten_keeps_one_line_short() -> None:

@@ -14,10 +14,14 @@ from typing import Any
 
 import pytest
 
+from cgplan.releases import SUPPORTED
+
 parity: Any = importlib.import_module("parity")
 
 GOLDEN = Path(__file__).parent.parent / "fixtures" / "golden"
-FILES = sorted(path.name for path in GOLDEN.glob("0.33.0*.jsonl.gz"))
+FILES = sorted(
+    path.name for path in GOLDEN.glob("*.jsonl.gz") if path.name.split("-")[0].removesuffix(".jsonl.gz") in SUPPORTED
+)
 Record = dict[str, Any]
 
 
@@ -47,6 +51,7 @@ def test_the_files_hold_what_they_promise() -> None:
     assert counts["0.33.0.jsonl.gz"] == 2104
     assert counts["0.33.0-seeds.jsonl.gz"] >= 1500
     assert counts["0.33.0-rules.jsonl.gz"] >= 100
+    assert all(counts[f"{release}.jsonl.gz"] >= 250 for release in SUPPORTED)
 
 
 def a_record(wanted: Callable[[Record], bool]) -> Record:

@@ -3,20 +3,41 @@
     python tools/build_catalogue.py FOLDER [OUTPUT]
 
 FOLDER holds one folder ORG__NAME a model with its config.json, and an INDEX.md whose table has a row a model with
-these columns: id, architecture, params, weights, dtype, attention, KV bytes a token, source, confidence. The output is
-the same bytes for the same input.
+these columns: id, architecture, params, weights, dtype, attention, KV bytes a token, source, confidence. Notes that
+only whoever gathered the files can follow are put into words; `params` becomes a number, or null. The output is the
+same bytes for the same input.
 """
 
 from __future__ import annotations
 
 import gzip
 import json
+import re
 import sys
 from pathlib import Path
 
 COLUMNS = ("id", "architecture", "params", "weights", "dtype", "attention", "kv_bytes", "source", "confidence")
 KEPT = ("params", "weights", "dtype", "attention", "confidence", "source")
 DEFAULT_OUTPUT = Path(__file__).parent.parent / "planner" / "releases" / "models.json.gz"
+
+REWORDED = (
+    (r"\w+_\w+ ids? \d+ \(([^()]*)\), \d+ and \d+ \(([^()]*)\)", r"public source files (\1; \2)"),
+    (r"\w+_\w+ id \d+ \(", "a public source file ("),
+    (r"\+ id \d+ \(", "+ another public source file ("),
+    (r" \(id \d+\)", ""),
+    (r"\bid \d+ gives", "a public test fixture gives"),
+    (r" \(csv spells the org [^)]*\)", ""),
+    (r"\bthe csv log\b|\bthe csv\b", "a log of the model running"),
+    (r"\bcsv: vLLM picked\b", "in a log of it vLLM picked"),
+    (r"\(csv arch (\w+),", r"(as \1,"),
+    (r"; csv arch \w+", ""),
+    (r"planner fixture", "test fixture"),
+    (r" {2,}", " "),
+)
+"""What stands in the notes, and what is written instead."""
+
+LEAKS = re.compile(r"\bids? \d{4,}|\bcsv\b")
+"""Marks of a note that nobody else can follow."""
 
 
 def table_rows(index: str) -> dict[str, dict[str, str]]:
@@ -29,6 +50,32 @@ def table_rows(index: str) -> dict[str, dict[str, str]]:
     return rows
 
 
+def note(text: str) -> str:
+    """A note as others can read it.
+
+    Raises:
+        ValueError: it still says what nobody else can follow.
+    """
+    for pattern, instead in REWORDED:
+        text = re.sub(pattern, instead, text)
+    if LEAKS.search(text):
+        raise ValueError(f"no wording for the note: {text}")
+    return text
+
+
+def number_of(text: str) -> int | None:
+    """The number that `text` begins with; None where it begins with none."""
+    found = re.match(r"\d+(,\d{3})*(?![\d.,])", text)
+    return int(found[0].replace(",", "")) if found else None
+
+
+def published(row: dict[str, str]) -> dict[str, str | int | None]:
+    """The row as the catalogue keeps it."""
+    kept: dict[str, str | int | None] = {key: note(row.get(key, "")) for key in KEPT}
+    weights = re.sub(r"([\d.]+) loaded", r"\1 GiB loaded", row.get("weights", ""))
+    return kept | {"params": number_of(row.get("params", "")), "weights": weights}
+
+
 def build(folder: Path) -> bytes:
     rows = table_rows((folder / "INDEX.md").read_text(encoding="utf-8"))
     models = {}
@@ -38,8 +85,8 @@ def build(folder: Path) -> bytes:
         if not row:
             print(f"{model_id}: no row in INDEX.md", file=sys.stderr)
         config = json.loads(path.read_text(encoding="utf-8"))
-        models[model_id] = {key: row.get(key, "") for key in KEPT} | {"config": config}
-    document = json.dumps({"format": 1, "models": models}, separators=(",", ":"), ensure_ascii=False)
+        models[model_id] = published(row) | {"config": config}
+    document = json.dumps({"format": 2, "models": models}, separators=(",", ":"), ensure_ascii=False)
     return gzip.compress(document.encode("utf-8"), compresslevel=9, mtime=0)
 
 

@@ -19,6 +19,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+from parity_args import compare_arguments, is_argument_record
 from parity_config import compare_configuration
 
 
@@ -35,7 +36,9 @@ def compare(record: dict[str, Any]) -> str | None:
     """The first difference between cgplan's answer and the record's, or None. Record kinds go by their fields."""
     if {"args", "device"} <= record["input"].keys():
         return compare_configuration(record)
-    raise ValueError("argument and KV-cache records are not replayed yet")
+    if is_argument_record(record):
+        return compare_arguments(record)
+    raise ValueError("KV-cache records are not replayed yet")
 
 
 def replay(path: Path, limit: int) -> bool:

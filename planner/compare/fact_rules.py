@@ -18,6 +18,8 @@ CODES = {
     "config_fields": "CG901",
     "memory.graph_estimate": "CG502",
     "memory.graph_estimate.v2": "CG503",
+    "names.kv_cache_dtype": "CG138",
+    "names.quantization": "CG139",
     "pipeline.allreduce_fusion": "CG219",
     "pipeline.allreduce_fusion.max_mib": "CG127",
     "pipeline.async_scheduling": "CG802",

@@ -13,7 +13,7 @@ from .changes import FactChange
 from .fact_rules import code_of
 from .path import newer
 
-TOPICS = ("architectures", "backends", "memory", "pipeline")
+TOPICS = ("architectures", "backends", "memory", "names", "pipeline")
 """Fact files with histories of what vLLM does."""
 
 

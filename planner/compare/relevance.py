@@ -14,6 +14,7 @@ from .changes import FactChange
 
 NAME_LISTS = (
     "architecture_releases",
+    "names",
     "architectures",
     "pipeline.async_scheduling.methods",
     "pipeline.breakable.architectures",
@@ -130,8 +131,9 @@ def _flat(value: Any) -> set[str]:
 
 
 def _names(d: Deployment) -> set[str]:
-    """Names that a list may hold: architectures, model type, speculative method, all-to-all backend."""
-    found = {*d.model.architectures, d.model.model_type or "", d.all2all_backend or ""}
+    """Names that a list may hold: of the model, the speculative method, dtypes and backends."""
+    found = {*d.model.architectures, d.model.model_type or "", d.all2all_backend or "", d.kv_cache_dtype}
+    found |= {d.quantization or "", d.model.quantization or ""}
     if d.speculative_config is not None:
         found |= {d.speculative_config.method or ""}
         if d.speculative_config.model is not None:

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from .. import releases
 from ..errors import InputError, nearest, shorten
 from ..model_shape import ModelShape
+from .hf_architecture import registry
 from .hf_config import read_config, shape_of
 from .safe_json import exists, shown
 
@@ -26,7 +27,8 @@ class CatalogueEntry(NamedTuple):
     Attributes:
         model_id: as on the Hugging Face Hub, "Qwen/Qwen3-8B".
         architecture: the first one of its config.json.
-        params: parameters, "8,190,735,360", or "" where unknown. Of a quantised checkpoint it counts scales too.
+        served: vLLM knows one of its architectures; the registry of the newest release is looked at.
+        params: parameters, or None where unknown. Of a quantised checkpoint it counts scales too.
         weights: what is known of the size of the weights, or "".
         dtype: data type and quantisation of the checkpoint, in words.
         attention: kind of attention, in words.
@@ -36,7 +38,8 @@ class CatalogueEntry(NamedTuple):
 
     model_id: str
     architecture: str
-    params: str
+    served: bool
+    params: int | None
     weights: str
     dtype: str
     attention: str
@@ -68,7 +71,7 @@ def load(model_id: str, *, runner: str = "auto") -> ModelShape:
 
 
 def resolve_model(text: str, *, runner: str = "auto") -> ModelShape:
-    """The shape of what a user calls a model: a path, or an id of the catalogue. A path that exists wins.
+    """The shape of what a user calls a model: a path, or an id of `cgplan models`. A path that exists wins.
 
     Raises:
         InputError: CG910 to CG914 the file cannot be used, CG915 there is no such model.
@@ -83,7 +86,7 @@ def resolve_model(text: str, *, runner: str = "auto") -> ModelShape:
             f"cannot read {shown(text)}: No such file or directory",
             code="CG910",
             where=shown(text),
-            fix="give the model's directory, its config.json, or an id of the catalogue",
+            fix="give the model's directory, its config.json, or an id of `cgplan models`",
         )
     raise _unknown(text)
 
@@ -100,14 +103,20 @@ def _unknown(text: str) -> InputError:
         f"model {shorten(shown(text), 80)!r} is neither a path nor in the catalogue",
         code="CG915",
         where="model",
-        fix=f"did you mean {' or '.join(names)}?" if names else "give the path of its config.json",
+        fix=f"did you mean {' or '.join(names)}? `cgplan models` lists all"
+        if names
+        else "give the path of its config.json; `cgplan models` lists the names",
     )
 
 
 def _entry(model_id: str, record: Mapping[str, Any]) -> CatalogueEntry:
     architectures = record["config"].get("architectures") or [""]
-    rest = {field: record[field] for field in ("params", "weights", "dtype", "attention", "confidence", "source")}
-    return CatalogueEntry(model_id=model_id, architecture=architectures[0], **rest)
+    return CatalogueEntry(
+        model_id=model_id,
+        architecture=architectures[0],
+        served=any(name in registry().known for name in architectures),
+        **{field: record[field] for field in ("params", "weights", "dtype", "attention", "confidence", "source")},
+    )
 
 
 @cache

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..deployment import Gpu
+from ..sections import Gpu
 
 MOST_SECONDS = 2.0
 """A driver without persistence mode may need seconds to wake; nobody waits for that."""

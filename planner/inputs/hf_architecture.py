@@ -74,7 +74,13 @@ class Resolved(NamedTuple):
 
 
 def resolve(
-    architectures: Sequence[str], *, runner: str, nested: bool, is_moe: bool, sentence_transformer: bool
+    architectures: Sequence[str],
+    *,
+    runner: str,
+    nested: bool,
+    is_moe: bool,
+    sentence_transformer: bool,
+    where: str = "config.json",
 ) -> Resolved:
     """The model class and the runner for `architectures`.
 
@@ -82,17 +88,18 @@ def resolve(
         runner: `--runner`: auto, generate, pooling or draft.
         nested: the language model is a part of the configuration (multimodal).
         sentence_transformer: there is a modules.json beside config.json.
+        where: how errors name the configuration.
 
     Raises:
         InputError: CG913 vLLM knows none of them; CG912 the runner does not fit the model.
     """
     backend = _backend_class(architectures, runner, nested, is_moe)
-    first = _inspect(architectures, None, "none", backend)
+    first = _inspect(architectures, None, "none", backend, where)
     runner_type = runner
     if runner == "auto":
         runner_type = "pooling" if sentence_transformer else _default_runner(architectures, first[1])
     convert_type = _default_convert(architectures, runner_type, first[1])
-    name, model_class = _inspect(architectures, runner_type, convert_type, backend)
+    name, model_class = _inspect(architectures, runner_type, convert_type, backend, where)
     _check_runner(runner_type, convert_type, first[1])
     served_by_backend = model_class.startswith("Transformers") or registry().has("transformers_backend", model_class)
     return Resolved(name, model_class, runner_type, convert_type, served_by_backend)
@@ -119,7 +126,9 @@ def _backend_class(architectures: Sequence[str], runner: str, nested: bool, is_m
     return f"Transformers{kind}ForCausalLM"
 
 
-def _inspect(architectures: Sequence[str], runner_type: str | None, convert_type: str, backend: str) -> tuple[str, str]:
+def _inspect(
+    architectures: Sequence[str], runner_type: str | None, convert_type: str, backend: str, where: str
+) -> tuple[str, str]:
     """The deciding name and the registry's entry, registry.py:1286-1336."""
     known = registry().known
     none_known = bool(architectures) and all(name not in known for name in architectures)
@@ -132,7 +141,7 @@ def _inspect(architectures: Sequence[str], runner_type: str | None, convert_type
             return name, entry
     if by_backend:
         return backend, backend
-    raise _unknown(architectures)
+    raise _unknown(architectures, where)
 
 
 def _normalised(name: str, runner_type: str | None, convert_type: str | None) -> str:
@@ -189,14 +198,14 @@ def _check_runner(runner_type: str, convert_type: str, model_class: str) -> None
         )
 
 
-def _unknown(architectures: Sequence[str]) -> InputError:
-    where = "config.json: architectures"
+def _unknown(architectures: Sequence[str], file: str) -> InputError:
+    where = f"{file}: architectures"
     if not architectures:
         return InputError(
             "no architecture is named, and the model type has no default one",
             code="CG913",
             where=where,
-            fix='add "architectures": ["..."] to config.json',
+            fix='add "architectures": ["..."] to it',
         )
     data: Any = table("architectures")
     for name in architectures:
@@ -212,10 +221,25 @@ def _unknown(architectures: Sequence[str]) -> InputError:
     name = architectures[0]
     # Of two spellings the one with fewer capitals is the usual one.
     known = sorted(registry().known, key=lambda known: (sum(map(str.isupper, known)), known))
-    near = nearest(name, known) or ["LlamaForCausalLM"]
+    near = _near(name, known)
     return InputError(
-        f"architecture {shorten(name, 60)} is not known to vLLM 0.33.0",
+        f"architecture {shorten(name, 60)} is not known to vLLM (the registry of 0.33.0 was looked at)",
         code="CG913",
         where=where,
-        fix=f"nearest known: {', '.join(near)}",
+        fix=f"nearest known: {', '.join(near)}" if near else "give a model of an architecture that vLLM knows",
     )
+
+
+def _near(name: str, known: Sequence[str]) -> list[str]:
+    """The names most like `name`; a common ending says nothing."""
+    stems: dict[str, list[str]] = {}
+    for item in known:
+        stems.setdefault(_stem(item), []).append(item)
+    found = [item for stem in nearest(_stem(name), stems) for item in stems[stem]]
+    match = _ending(name)
+    return sorted(found, key=lambda item: match is None or not item.endswith(match[0]))[:3]
+
+
+def _stem(name: str) -> str:
+    match = _ending(name)
+    return name.removesuffix(match[0]) if match else name

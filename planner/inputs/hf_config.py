@@ -91,6 +91,7 @@ def _shape(config: Mapping[str, Any], name: str | None, runner: str, beside: Sid
         nested=root is not text,
         is_moe=dimensions.num_experts > 0,
         sentence_transformer=beside.sentence_transformer,
+        where=where,
     )
     pooling = resolved.runner_type == "pooling"
     hybrid = is_hybrid(root, resolved)

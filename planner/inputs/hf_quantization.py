@@ -53,7 +53,7 @@ def read_quantization(root: ConfigNode, text: ConfigNode, resolved: Resolved) ->
     declared = _declared_method(config, where)
     method = _override(declared, config, where, root.model_type, resolved)
     if method and method not in _METHODS:
-        raise bad_value(where, f"quantisation method {shorten(method, 40)} is not known to vLLM 0.33.0")
+        raise bad_value(where, f"quantisation method {shorten(method, 40)} is not known to vLLM (0.33.0 was looked at)")
     if method in _DEPRECATED:
         raise bad_value(
             where,

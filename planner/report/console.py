@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from typing import IO, NoReturn, cast
 
@@ -9,6 +10,8 @@ from rich.console import Console
 from rich.theme import Theme
 
 WIDEST = 120
+NARROWEST = 40
+"""Below it words would be cut to pieces; the terminal may wrap the lines as it likes."""
 
 THEME = Theme(
     {
@@ -34,14 +37,21 @@ ASCII = str.maketrans(
 )
 
 
-class AsciiFile:
-    """A text file that writes ASCII only."""
+_LINE_END = re.compile(r"(?: |\x1b\[[0-9;]*m)+(?=\n)")
+
+
+class TidyFile:
+    """A text file without blanks at the ends of lines."""
 
     def __init__(self, file: IO[str]) -> None:
         self._file = file
 
     def write(self, text: str) -> int:
-        return self._file.write(text.translate(ASCII).encode("ascii", "replace").decode("ascii"))
+        return self._file.write(self.form(text))
+
+    def form(self, text: str) -> str:
+        """`text` as it is written."""
+        return _LINE_END.sub(lambda end: end[0].replace(" ", ""), text)
 
     def flush(self) -> None:
         self._file.flush()
@@ -51,6 +61,17 @@ class AsciiFile:
 
     def fileno(self) -> int:
         return self._file.fileno()
+
+    @property
+    def encoding(self) -> str:
+        return str(getattr(self._file, "encoding", "utf-8"))
+
+
+class AsciiFile(TidyFile):
+    """A text file that writes ASCII only."""
+
+    def form(self, text: str) -> str:
+        return super().form(text).translate(ASCII).encode("ascii", "replace").decode("ascii")
 
     @property
     def encoding(self) -> str:
@@ -66,9 +87,8 @@ class _Screen(Console):
 
 def console() -> Console:
     """The console on stdout."""
-    file: IO[str] = sys.stdout
-    if not (getattr(file, "encoding", None) or "").lower().startswith("utf"):
-        file = cast("IO[str]", AsciiFile(file))
-    found = _Screen(file=file, theme=THEME, highlight=False, emoji=False, markup=False)
-    found.width = min(found.width, WIDEST)
+    encoding = getattr(sys.stdout, "encoding", None) or ""
+    kind = TidyFile if encoding.lower().startswith("utf") else AsciiFile
+    found = _Screen(file=cast("IO[str]", kind(sys.stdout)), theme=THEME, highlight=False, emoji=False, markup=False)
+    found.width = max(NARROWEST, min(found.width, WIDEST))
     return found

@@ -1,40 +1,48 @@
-"""Lists on the screen: GPUs and models."""
+"""Lists on the screen: GPUs and models. One line an entry, whatever the width."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from ..inputs.catalogue import CatalogueEntry
 from .console import console
+from .words import counted
 
 GIB = 2**30
+GAP = 2
+SHORTEST_CELL = 12
+"""Least columns of a cell that is cut."""
+
+UNITS = ((10**12, "T"), (10**9, "B"), (10**6, "M"))
+
+
+class Column(NamedTuple):
+    """A column; the last ones are left out where they do not fit."""
+
+    heading: str
+    right: bool = False
 
 
 def show_gpus(records: Iterable[Mapping[str, Any]], out: Console | None = None) -> None:
     """Print the GPU catalogue."""
-    table = _table(("--gpu", "left"), ("GiB", "right"), ("SMs", "right"), ("SM", "right"), ("Driver's name", "left"))
-    notes = []
-    for record in records:
-        note = record.get("note")
-        if note:
-            notes.append((record["aliases"][0], note))
-        major, minor = record["capability"]
-        table.add_row(
-            record["aliases"][0],
-            f"{record['memory_bytes'] / GIB:.1f}",
-            str(record["sm_count"]),
-            f"{major}.{minor}",
-            record["name"],
-        )
     out = out or console()
-    out.print(table)
+    rows, notes = [], []
+    for record in records:
+        name = record["aliases"][0]
+        if record.get("note"):
+            notes.append((name, record["note"]))
+        major, minor = record["capability"]
+        memory = f"{record['memory_bytes'] / GIB:.1f}"
+        rows.append([name, memory, str(record["sm_count"]), f"{major}.{minor}", record["name"]])
+    columns = [Column("--gpu"), Column("GiB", True), Column("SMs", True), Column("SM", True), Column("Driver's name")]
+    _print_table(out, columns, rows)
     out.print()
     out.print(Text("GiB is the memory that nvidia-smi shows; SMs are multiprocessors, SM the compute capability."))
+    out.print(Text("Another GPU, or ROCm, XPU and the CPU: in Python, Deployment(gpu=Gpu(platform='rocm', ...))."))
     for name, note in notes:
         line = Text(f"{name}: ", style="key")
         line.append(note, style="not bold bright_black")
@@ -47,26 +55,50 @@ def show_models(entries: Sequence[CatalogueEntry], out: Console | None = None) -
     if not entries:
         out.print(Text("No model of the catalogue matches; --model also takes the path of a config.json."))
         return
-    table = _table(("--model", "left"), ("Parameters", "right"), ("Architecture", "left"))
-    table.columns[0].no_wrap = True
-    if out.width >= 110:
-        table.add_column("Attention")
-    for entry in entries:
-        row = [entry.model_id, _billions(entry.params), entry.architecture]
-        table.add_row(*row, *([entry.attention] if out.width >= 110 else []))
-    out.print(table)
+    rows = [
+        [e.model_id, short_number(e.params), e.architecture + ("" if e.served else " (unknown to vLLM)"), e.attention]
+        for e in entries
+    ]
+    columns = [Column("--model"), Column("Parameters", True), Column("Architecture"), Column("Attention")]
+    _print_table(out, columns, rows)
     out.print()
-    out.print(Text(f"{len(entries)} models; --json tells each one's source and how sure it is."))
+    out.print(Text(f"{counted(len(entries), 'model')}; --json tells each one's source and how sure it is."))
 
 
-def _billions(params: str) -> str:
-    """8,190,735,360 as 8.19B; what is no plain number stays as it is."""
-    digits = params.replace(",", "")
-    return f"{int(digits) / 1e9:.3g}B" if digits.isdigit() else params or "?"
+def short_number(count: int | None) -> str:
+    """8190735360 as 8.19B."""
+    if count is None:
+        return "?"
+    for unit, letter in UNITS:
+        # What rounds up to a thousand of a unit is one of the next.
+        if count >= 0.9995 * unit:
+            return f"{count / unit:#.3g}".rstrip("0").rstrip(".") + letter
+    return str(count)
 
 
-def _table(*columns: tuple[str, Any]) -> Table:
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="key", pad_edge=False)
-    for heading, justify in columns:
-        table.add_column(heading, justify=justify, overflow="fold")
-    return table
+def _print_table(out: Console, columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> None:
+    """Aligned lines. A terminal gets as many columns as fit; a file or a pipe gets all of them, uncut."""
+    widths = [max(len(cell) for cell in cells) for cells in zip([c.heading for c in columns], *rows, strict=True)]
+    if out.is_terminal:
+        widths = fitting(widths, [column.right for column in columns], out.width)
+    for index, row in enumerate([[c.heading for c in columns], *rows]):
+        cells = [_cell(text, width, column.right) for text, width, column in zip(row, widths, columns, strict=False)]
+        line = Text((" " * GAP).join(cells).rstrip(), style="" if index else "key")
+        out.print(line, no_wrap=True, overflow="ignore", crop=False, soft_wrap=True)
+
+
+def fitting(widths: Sequence[int], numeric: Sequence[bool], room: int) -> list[int]:
+    """The widths of the first columns that fit in `room`; the first is cut where the numbers would not fit."""
+    numbers = sum(width + GAP for width, is_number in zip(widths, numeric, strict=True) if is_number)
+    found = [min(widths[0], max(SHORTEST_CELL, room - numbers))]
+    for width in widths[1:]:
+        left = room - sum(found) - GAP * len(found)
+        if left < min(width, SHORTEST_CELL):
+            break
+        found.append(min(width, left))
+    return found
+
+
+def _cell(text: str, width: int, right: bool) -> str:
+    shown = text if len(text) <= width else f"{text[: width - 1]}…"
+    return shown.rjust(width) if right else shown.ljust(width)

@@ -11,6 +11,7 @@ from ..resolve.resolution import Resolution
 from ..vocabulary import CUDAGraphMode
 from . import bars
 from .batches import BatchAnswer
+from .words import counted
 
 BLOCK_WIDTH = 36
 """Columns that three columns of the padding table take."""
@@ -22,15 +23,16 @@ def batches(found: Iterable[BatchAnswer]) -> Table:
     for heading, justify in (("Batch", "left"), ("Runs in", "left"), ("As", "right"), ("Padding", "right")):
         table.add_column(heading, justify=justify)  # type: ignore[arg-type]
     for answer in found:
-        what = "decode requests" if answer.kind == "uniform_decode" else "tokens, mixed"
+        decode = answer.kind == "uniform_decode"
+        what = counted(answer.size, "decode request" if decode else "token") + ("" if decode else ", mixed")
         if answer.mode is None:
-            table.add_row(f"{answer.size} {what}", Text(f"never: {answer.why_not}", style="faint"), "", "")
+            table.add_row(what, Text(f"never: {answer.why_not}", style="faint"), "", "")
             continue
         mode = CUDAGraphMode(answer.mode)
         table.add_row(
-            f"{answer.size} {what}",
+            what,
             Text(bars.NAMES[mode], style=bars.STYLES[mode]),
-            f"{answer.padded} tokens",
+            counted(answer.padded or 0, "token"),
             f"{answer.waste:.2%}",
         )
     return table

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from rich.console import Console
@@ -10,6 +10,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from ..errors import as_fix
 from ..resolve.coverage import Coverage
 from ..resolve.drafter import Drafter
 from ..resolve.graphs import Captures
@@ -19,6 +20,7 @@ from . import bars, tables, trace
 from .batches import answers
 from .console import console
 from .folding import fold
+from .words import as_option, counted, sentence
 
 MEANING = {
     CUDAGraphMode.FULL: "one graph holds the whole step",
@@ -31,6 +33,13 @@ SUPPORT = {
     AttentionCGSupport.UNIFORM_SINGLE_TOKEN_DECODE: "a graph may hold it where all requests have one token",
     AttentionCGSupport.NEVER: "no graph may hold it",
 }
+FIXED = "fixed in its metadata builder"
+"""A condition that tells nothing to whoever does not know vLLM's code."""
+
+ONE_MODE = (
+    "the ranks of a model with experts run each step in one mode, padded to the largest of them; "
+    "one eager rank makes all eager (CG613)"
+)
 SIGNS = {"error": "error", "warning": "warning", "info": "note"}
 
 
@@ -39,6 +48,7 @@ class Screen(NamedTuple):
 
     Attributes:
         model, gpu: their names.
+        layout: how many GPUs and nodes share the work, "tp 2"; "" for one GPU.
         batches: sizes to answer for.
         padding_table, explain: show the table, the trace.
     """
@@ -48,6 +58,7 @@ class Screen(NamedTuple):
     batches: tuple[int, ...] = ()
     padding_table: bool = False
     explain: bool = False
+    layout: str = ""
 
 
 def show(resolution: Resolution, screen: Screen, out: Console | None = None) -> None:
@@ -65,7 +76,7 @@ def show(resolution: Resolution, screen: Screen, out: Console | None = None) -> 
     if screen.padding_table:
         out.print()
         out.print(Text("Padding table: a batch of so many tokens, what it runs as, padding at most", style="key"))
-        out.print(tables.padding(resolution, out.width) if resolution.capture_sizes else "no size is captured")
+        out.print(tables.padding(resolution, out.width) if resolution.graph_count() else "no size is captured")
     if screen.explain:
         out.print()
         trace.show(out, resolution)
@@ -75,8 +86,8 @@ def show(resolution: Resolution, screen: Screen, out: Console | None = None) -> 
 
 
 def _title(resolution: Resolution, screen: Screen) -> Text:
-    parts = [f"vLLM {resolution.vllm_version}", screen.gpu, screen.model or "a dense 8B decoder"]
-    line = " · ".join(parts)
+    parts = [f"vLLM {resolution.vllm_version}", screen.gpu, screen.layout, screen.model or "a dense 8B decoder"]
+    line = " · ".join(part for part in parts if part)
     return Text("".join(c if c.isprintable() else "?" for c in line), style="head")
 
 
@@ -85,17 +96,20 @@ def _summary(resolution: Resolution) -> Table:
     grid.add_column(style="key", no_wrap=True)
     grid.add_column(overflow="fold")
     grid.add_row("CUDA graphs", _mode_line(resolution))
-    grid.add_row("Decode batches", _mode_meaning(resolution.decode_mode))
-    grid.add_row("Mixed batches", _mode_meaning(resolution.mixed_mode))
+    decode, mixed = _modes_in_use(resolution)
+    grid.add_row("Decode batches", _mode_meaning(resolution.decode_mode, decode))
+    grid.add_row("Mixed batches", _mode_meaning(resolution.mixed_mode, mixed))
     grid.add_row("Attention", _attention(resolution))
     grid.add_row("Compilation", resolution.compilation_mode.value)
     grid.add_row("Runner", _runner(resolution))
     grid.add_row("Limits", _limits(resolution))
     grid.add_row("Graphs", _counts(resolution))
-    if resolution.capture_sizes:
-        grid.add_row("Sizes", _sizes(resolution))
+    for name, sizes in _sizes(resolution):
+        grid.add_row(name, sizes)
+    if resolution.data_parallel_ranks > 1:
+        grid.add_row("Data parallel", ONE_MODE)
     if resolution.lora is not None:
-        grid.add_row("LoRA", _lora(resolution.lora))
+        grid.add_row("LoRA", _lora(resolution.lora, resolution.captures))
     if resolution.drafter is not None:
         grid.add_row("Drafter", _drafter(resolution.drafter))
     return grid
@@ -121,8 +135,24 @@ def _mode_line(resolution: Resolution) -> Text:
     return _line(*parts)
 
 
-def _mode_meaning(mode: CUDAGraphMode) -> Text:
-    return _line((bars.NAMES[mode], f"{bars.STYLES[mode]}.name"), (f"  {MEANING[mode]}", ""))
+def _modes_in_use(resolution: Resolution) -> list[set[CUDAGraphMode]]:
+    """The modes that some decode batch, and some mixed batch, runs in."""
+    found: list[set[CUDAGraphMode]] = [set(), set()]
+    for coverage, _ in _coverages(resolution):
+        found[coverage.kind == "mixed"] |= {r.mode for r in coverage.ranges}
+    return found
+
+
+def _mode_meaning(mode: CUDAGraphMode, used: set[CUDAGraphMode]) -> Text:
+    """What the mode means, or what happens in its place where no batch runs in it."""
+    if mode in used or not used:
+        return _line((bars.NAMES[mode], f"{bars.STYLES[mode]}.name"), (f"  {MEANING[mode]}", ""))
+    best = CUDAGraphMode.PIECEWISE if CUDAGraphMode.PIECEWISE in used else CUDAGraphMode.NONE
+    return _line(
+        (bars.NAMES[best], f"{bars.STYLES[best]}.name"),
+        (f"  {MEANING[best]}", ""),
+        (f"\nthe mode is {mode.value}, but no graph of it fits such a batch", "warning"),
+    )
 
 
 def _attention(resolution: Resolution) -> Text:
@@ -132,8 +162,10 @@ def _attention(resolution: Resolution) -> Text:
     for group in weakest[:1]:
         # The source of the condition stands in the trace.
         condition = group.condition.partition(" (vllm/")[0]
-        text = condition if group.name == backend.name else f"because of {group.name}: {condition}"
-        parts.append((f"\n{text}", "faint"))
+        text = "" if condition == FIXED else condition
+        if group.name != backend.name:
+            text = f"because of {group.name}" + (f": {text}" if text else "")
+        parts.append((f"\n{text}" if text else "", "faint"))
     return _line(*parts)
 
 
@@ -143,7 +175,10 @@ def _runner(resolution: Resolution) -> Text:
 
 
 def _limits(resolution: Resolution) -> str:
-    limits = f"{resolution.max_num_seqs} requests, {resolution.max_num_batched_tokens} tokens a step"
+    requests, tokens = resolution.max_num_seqs, resolution.max_num_batched_tokens
+    limits = f"{counted(requests, 'request')}, {counted(tokens, 'token')} a step"
+    if (resolution.config.get("data_parallel_size") or 1) > 1:
+        limits += " of each data-parallel rank"
     if resolution.uniform_decode_query_len > 1:
         drafts = resolution.uniform_decode_query_len - 1
         limits += f"; 1 + {drafts} tokens a decode request"
@@ -163,21 +198,50 @@ def _counts(resolution: Resolution) -> Text:
     return _line(*parts)
 
 
-def _sizes(resolution: Resolution) -> Text:
+def _sizes(resolution: Resolution) -> Iterable[tuple[str, Text]]:
+    """The sizes that were captured; those of FULL decode graphs by themselves where they are others."""
+    if not resolution.graph_count() and not (resolution.drafter and _drafter_count(resolution.drafter)):
+        return
     sizes = resolution.capture_sizes
-    return _line((str(len(sizes)), "head"), (f"  {fold(sizes)}", ""), (" tokens", "faint"))
+    full = sorted({graph.num_tokens for graph in resolution.captures.get(CUDAGraphMode.FULL, ())})
+    if sizes:
+        yield "Sizes", _listed(sizes)
+    if not set(full) <= set(sizes):
+        yield "FULL sizes", _listed(full)
 
 
-def _lora(lora: LoraPlan) -> str:
-    adapters = "1 adapter" if lora.max_loras == 1 else f"{lora.max_loras} adapters"
-    cases = ", ".join(str(case) for case in lora.cases)
-    return f"at most {adapters} in a batch; each size is captured for {cases} adapters (vLLM's cases)"
+def _listed(sizes: Sequence[int]) -> Text:
+    noun = " token" if list(sizes) == [1] else " tokens"
+    return _line((str(len(sizes)), "head"), (f"  {fold(sizes)}", ""), (noun, "faint"))
+
+
+def _lora(lora: LoraPlan, captures: Captures) -> str:
+    """The captured cases; one above `max_loras` stands for any number that has no case of its own."""
+    cases = {graph.num_active_loras for graphs in captures.values() for graph in graphs} or set(lora.cases)
+    most = f"at most {counted(lora.max_loras, 'adapter')} in a batch; each size is captured"
+    if cases == {0}:
+        return f"{most} once"
+    named = [str(case) for case in sorted(cases) if 0 < case <= lora.max_loras]
+    parts = ["without adapters"] if 0 in cases else []
+    if lora.max_loras in cases:
+        last = [f"for {case}, which no batch has" for case in sorted(cases) if case > lora.max_loras]
+    else:
+        last = [f"for any number up to {lora.max_loras}" if lora.max_loras > 1 else "for one"]
+    if named:
+        parts.append(f"for {' '.join(named)}")
+    return f"{most} {', '.join([*parts, *last])}"
 
 
 def _drafter(drafter: Drafter) -> str:
     name = drafter.speculator or "no class"
-    managers = [f"{_count(captures)} ({label})" for label, captures in drafter.managers.items() if captures]
-    return f"{name}, graphs of its own: {', '.join(managers)}" if managers else f"{name}, no graphs of its own"
+    parts = [f"{_count(captures)}{_purpose(label)}" for label, captures in drafter.managers.items() if _count(captures)]
+    return f"{name}, graphs of its own: {', '.join(parts)}" if parts else f"{name}, no graphs of its own"
+
+
+def _purpose(label: str) -> str:
+    """What a graph manager of vLLM is for, by its name."""
+    purpose = label.removesuffix("cudagraph_manager").strip("_").replace("_", " ")
+    return f" for {purpose}" if purpose else ""
 
 
 def _drafter_count(drafter: Drafter) -> int:
@@ -238,8 +302,12 @@ def _padding(coverage: Coverage, unit: str) -> Text:
 def _run_as(size: int, padded: int, query_len: int, unit: str) -> str:
     whole, rest = divmod(padded, query_len)
     if rest:
-        return f"{size * query_len} tokens run as {padded}"
-    return f"{size} {unit} run as {whole}"
+        return _runs(size * query_len, "tokens", padded)
+    return _runs(size, unit, whole)
+
+
+def _runs(size: int, unit: str, padded: int) -> str:
+    return f"{counted(size, unit.removesuffix('s'))} {'runs' if size == 1 else 'run'} as {padded}"
 
 
 def _show_findings(out: Console, resolution: Resolution) -> None:
@@ -248,11 +316,11 @@ def _show_findings(out: Console, resolution: Resolution) -> None:
         out.print(_line((SIGNS[finding.severity], finding.severity), (f" {finding.code}", "code")))
         out.print(Padding(_line((finding.message, "")), (0, 0, 0, 2)))
         if finding.fix:
-            out.print(Padding(_line(("fix: ", "fix"), (finding.fix, "")), (0, 0, 0, 2)))
+            out.print(Padding(_line(("fix: ", "fix"), (as_option(as_fix(finding.fix)), "")), (0, 0, 0, 2)))
 
 
 def _show_list(out: Console, title: str, items: Iterable[str]) -> None:
-    lines = list(items)
+    lines = [sentence(item) for item in items]
     if not lines:
         return
     out.print()

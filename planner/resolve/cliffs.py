@@ -8,10 +8,8 @@ from math import lcm
 from ..trace import Finding
 from ..vocabulary import CUDAGraphMode
 from .coverage import CLIFF, DECODE_WITHOUT_FULL, MUCH_PADDING, SPEC_CLIFF, Coverage
-from .grid import grid_up_to
+from .grid import MAX_GRAPH_TOKENS, grid_up_to
 from .padding import round_up
-
-CODES = (CLIFF.code, SPEC_CLIFF.code, DECODE_WITHOUT_FULL.code, MUCH_PADDING.code)
 
 MUCH = 0.75
 """Share of padding from which on a gap in named sizes is worth a word; the default grid never exceeds 44 %."""
@@ -26,6 +24,7 @@ class FullestBatch:
 
     Attributes:
         num_reqs, num_tokens: of that batch.
+        token_budget: most tokens of a step; no size exceeds it.
         sizes_are_named: the user listed the capture sizes.
         rounds_sizes: all sizes are multiples of the query length (runner V1).
         mixed_graphs: mixed batches have graphs, which decode batches fall back to.
@@ -33,6 +32,7 @@ class FullestBatch:
 
     num_reqs: int
     num_tokens: int
+    token_budget: int
     sizes_are_named: bool
     rounds_sizes: bool
     mixed_graphs: bool
@@ -49,7 +49,9 @@ def _eager(decode: Coverage, max_num_seqs: int, fullest: FullestBatch) -> Findin
     if cliff is None:
         return None
     rule = SPEC_CLIFF if fullest.num_tokens > fullest.num_reqs else CLIFF
-    message = f"decode batches above {cliff - 1} requests run without a graph; max_num_seqs is {max_num_seqs}"
+    few = "request" if cliff == 2 else "requests"
+    which = f"decode batches above {cliff - 1} {few} run" if cliff > 1 else "every decode batch runs"
+    message = f"{which} without a graph; max_num_seqs is {max_num_seqs}"
     ways = [_more_sizes(fullest)]
     if cliff > 1:
         ways.append(f"set --max-num-seqs {cliff - 1}")
@@ -91,8 +93,10 @@ def _more_sizes(fullest: FullestBatch) -> str:
     if fullest.sizes_are_named:
         return f"add {needed} to --cudagraph-capture-sizes"
     query_len = needed // fullest.num_reqs
+    if needed > min(MAX_GRAPH_TOKENS, fullest.token_budget):
+        return ""
     for largest in grid_up_to(round_up(needed, lcm(GRID_STEP, query_len))):
-        if largest >= needed and _reaches(largest, needed, query_len, fullest):
+        if needed <= largest <= fullest.token_budget and _reaches(largest, needed, query_len, fullest):
             return f"set --max-cudagraph-capture-size {largest}"
     return ""
 

@@ -106,6 +106,7 @@ LONG_PREFILL = Rule(
     example="--long-prefill-token-threshold 9000 --max-model-len 8192 does not start.",
     instead="Lower --long-prefill-token-threshold.",
     source="vllm/config/scheduler.py:353-358",
+    since="0.27.1",
 )
 TOKENS_UNUSED = Rule(
     "CG124",
@@ -300,7 +301,7 @@ def check_scheduler(engine: Engine) -> None:
             fix=TOKENS_UNUSED.instead,
             where="--max-num-batched-tokens",
         )
-    if engine.long_prefill_token_threshold > length:
+    if engine.has(LONG_PREFILL) and engine.long_prefill_token_threshold > length:
         _refuse(
             LONG_PREFILL,
             f"long_prefill_token_threshold {engine.long_prefill_token_threshold} is above max_model_len {length}",

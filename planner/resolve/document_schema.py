@@ -5,6 +5,7 @@ Apart from document.py, so that writing a document does not wait for the models 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -13,7 +14,6 @@ from ..errors import InputError
 from ..trace import Decision, Finding
 from ..vocabulary import AttentionCGSupport, CompilationMode, CUDAGraphMode, Runner
 from .backends import AttentionGroup, BackendChoice
-from .cliffs import CODES as CLIFFS
 from .drafter import Drafter
 from .graphs import Captures, Graph
 from .resolution import LoraPlan, Resolution
@@ -178,6 +178,16 @@ class BatchPart(_Part):
     why_not: str | None
 
 
+class PaddingPart(_Part):
+    """Batches of `from` to `to` tokens run as `padded`."""
+
+    model_config = ConfigDict(extra="forbid", populate_by_name=True)
+
+    first: int = Field(alias="from")
+    to: int
+    padded: int
+
+
 class ResolutionDocument(_Part):
     """What `cgplan resolve --json` prints."""
 
@@ -216,6 +226,7 @@ class ResolutionDocument(_Part):
     assumptions: list[str]
     not_modelled: list[str]
     batches: list[BatchPart] | None = None
+    padding_table: list[PaddingPart] | None = None
 
 
 def json_schema() -> dict[str, Any]:
@@ -240,7 +251,7 @@ def from_document(document: Any) -> Resolution:
             where=where,
             fix="give what `cgplan resolve --json` of this version printed",
         ) from None
-    return Resolution(
+    read = Resolution(
         vllm_version=d.vllm_version,
         runner=Runner(d.runner),
         compilation_mode=CompilationMode(d.compilation_mode),
@@ -269,10 +280,12 @@ def from_document(document: Any) -> Resolution:
         habits=DispatchHabits(**d.habits.model_dump()),
         config=d.config,
         decisions=tuple(Decision(**part.model_dump()) for part in d.decisions),
-        noted=tuple(Finding(**part.model_dump()) for part in d.findings if part.code not in CLIFFS),
         assumptions=tuple(d.assumptions),
         not_modelled=tuple(d.not_modelled),
     )
+    # What a resolution finds by itself comes last; the rest was noted by the rules.
+    noted = d.findings[: len(d.findings) - len(read.findings)]
+    return replace(read, noted=tuple(Finding(**part.model_dump()) for part in noted))
 
 
 def _read_backend(part: BackendPart) -> BackendChoice:

@@ -94,7 +94,8 @@ MAMBA_SIZES = Rule(
     why="Every sequence of a decode batch holds its state in one block.",
     example="40 blocks: sizes above 40 are dropped, PIECEWISE ones too.",
     instead="Lower --max-num-seqs, or raise --gpu-memory-utilization.",
-    source="vllm/config/compilation.py, adjust_cudagraph_sizes_for_mamba_cache @ 0.19.1",
+    source="vllm/config/compilation.py, adjust_cudagraph_sizes_for_mamba_cache",
+    release="0.19.1",
     until="0.19.1",
 )
 
@@ -212,7 +213,14 @@ def check_mamba_blocks(mode: CUDAGraphMode, given: DowngradeInput) -> None:
         StartupError: CG501.
     """
     blocks = given.num_blocks
-    if given.cuts_to_blocks or blocks is None or given.is_profiling or not given.has_mamba or not mode.has_full:
+    if (
+        not given.lowers
+        or given.cuts_to_blocks
+        or blocks is None
+        or given.is_profiling
+        or not given.has_mamba
+        or not mode.has_full
+    ):
         return
     if given.max_num_seqs > blocks:
         raise StartupError(

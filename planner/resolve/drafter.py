@@ -34,9 +34,21 @@ TIERS = Rule(
     why="The same code made the target's graphs and the drafter's; a tier one token below the most divides by zero.",
     example="3 draft tokens with a tier of 2 does not start on runner V2.",
     instead="Leave out tiers of one draft token less than the most, or use 0.32.0.",
-    source="vllm/v1/worker/gpu/cudagraph_utils.py:265-294 @ 0.31.0",
+    source="vllm/v1/worker/gpu/cudagraph_utils.py:265-294",
+    release="0.31.0",
     since="0.25.1",
     until="0.31.0",
+)
+
+NO_DRAFTER = Rule(
+    "CG431",
+    title="In 0.19 runner V2 drafts for EAGLE and MTP only, and finds out when it builds the drafter.",
+    why="Its configuration does not look at the method.",
+    example="VLLM_USE_V2_MODEL_RUNNER=1 with n-gram drafts does not start.",
+    instead="Leave VLLM_USE_V2_MODEL_RUNNER unset.",
+    source="vllm/v1/worker/gpu/spec_decode/__init__.py:9-18",
+    release="0.19.1",
+    until="0.19.1",
 )
 
 TWO_PASSES = ("EagleSpeculator", "MTPSpeculator", "Gemma4Speculator")
@@ -85,12 +97,23 @@ def v2_drafter(
     breakable: bool,
     draft_support: AttentionCGSupport,
     facts: Mapping[str, Any],
+    methods: Sequence[str],
 ) -> Drafter:
-    """On V2 the class that drafts decides; `spec` is the target's, `facts` are the release's.
+    """On V2 the class that drafts decides; `spec` is the target's; `facts` and `methods` are the release's.
 
     Raises:
-        StartupError: CG426.
+        StartupError: CG426 or CG431.
     """
+    if speculation.method not in methods:
+        raise StartupError(
+            f"runner V2 has no drafter for {speculation.method}",
+            code=NO_DRAFTER.code,
+            stage="v2_drafter",
+            raised_as="NotImplementedError",
+            raised_in="init_speculator",
+            where="VLLM_USE_V2_MODEL_RUNNER",
+            fix=NO_DRAFTER.instead,
+        )
     name = speculator_class(speculation, facts)
     decode_full = spec.mode.decode_mode is FULL
     decode_only = CUDAGraphMode.FULL_DECODE_ONLY if decode_full else NONE

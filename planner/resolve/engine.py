@@ -13,6 +13,7 @@ from ..releases import facts, holds
 from ..trace import Rule, Trace
 from ..vocabulary import CompilationMode, CUDAGraphMode, Runner
 from .dynamic_sd import Steps
+from .environment import int_switch
 from .speculation import Speculation
 
 Passes = dict[str, bool]
@@ -97,7 +98,7 @@ class Engine:
         self.compile_sizes: list[int] = []
         self.compile_ranges_endpoints: list[int] = []
         self.passes: Passes = {}
-        self.batch_invariant: bool = _flag(d.env.get("VLLM_BATCH_INVARIANT"))
+        self.batch_invariant: bool = bool(int_switch(d.env, "VLLM_BATCH_INVARIANT"))
         self.breakable_env: str | None = d.env.get("VLLM_USE_BREAKABLE_CUDAGRAPH")
         self.breakable: bool = self.breakable_env == "1" and self.facts["breakable"]["exists"]
         self.all2all_backend: str = d.all2all_backend or "allgather_reducescatter"
@@ -190,8 +191,3 @@ def plain(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [plain(item) for item in value]
     return value
-
-
-def _flag(text: str | None) -> bool:
-    """vLLM reads these switches with int(); anything that is no number stops it, so it is refused here too."""
-    return bool(int(text)) if text else False

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from ..errors import StartupError
+from ..errors import InputError, StartupError
 from ..trace import Rule, Trace
 from .dynamic_sd import Steps
 from .sequence_parallel import SIZES as SEQUENCE_PARALLEL_SIZES
@@ -128,6 +128,10 @@ NO_BATCH = Rule(
     instead="Leave out sizes below 1.",
     source="vllm/config/vllm.py:2560-2571",
 )
+
+
+MAX_GRAPH_TOKENS = 65536
+"""Largest grid that is worked out. Each size is a graph of hundreds of MiB; no server comes near it."""
 
 
 @dataclass(frozen=True)
@@ -266,6 +270,13 @@ def _named(grid: GridInput, trace: Trace) -> list[int]:
 
 
 def _default(grid: GridInput, cap: int, extra: Iterable[int], trace: Trace) -> list[int]:
+    if cap > MAX_GRAPH_TOKENS:
+        raise InputError(
+            f"cgplan works out grids up to {MAX_GRAPH_TOKENS} tokens, and this one goes to {cap}",
+            code="CG903",
+            where="--max-cudagraph-capture-size",
+            fix=f"give at most {MAX_GRAPH_TOKENS}, or name the sizes with --cudagraph-capture-sizes",
+        )
     sizes = grid_up_to(cap, grid.interactivity)
     rule = INTERACTIVITY if grid.interactivity else GRID
     trace.decide(rule, "cudagraph_capture_sizes", None, f"{len(sizes)} sizes up to {sizes[-1]}")

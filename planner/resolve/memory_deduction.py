@@ -8,10 +8,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ..deployment import Deployment
-from ..errors import InputError, shorten
 from ..releases import canonical, facts
 from ..trace import Rule
 from ..vocabulary import CUDAGraphMode, Runner
+from .environment import int_switch
 
 VARIABLE = "VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS"
 
@@ -77,15 +77,4 @@ def _encoder_only(deployment: Deployment, runner: Runner, known: dict[str, bool]
 
 def _given(deployment: Deployment) -> bool | None:
     """What the environment says, or None."""
-    text = deployment.env.get(VARIABLE)
-    if text is None:
-        return None
-    try:
-        return bool(int(text))
-    except ValueError:
-        raise InputError(
-            f"{VARIABLE} is {shorten(text, 20)!r}, which is no number",
-            code="CG903",
-            where=VARIABLE,
-            fix="set it to 0 or 1",
-        ) from None
+    return int_switch(deployment.env, VARIABLE)

@@ -193,6 +193,15 @@ def check_model(model: ModelShape, tp: int, raised_in: str, *, dcp: int = 1, exp
 def _check_dcp(model: ModelShape, tp: int, dcp: int, raised_in: str) -> None:
     kv_heads = model.num_kv_heads
     where = "--decode-context-parallel-size"
+    if not kv_heads:
+        raise StartupError(
+            "decode context parallelism needs attention heads",
+            code=DCP.code,
+            raised_as="ZeroDivisionError",
+            raised_in=raised_in,
+            where=where,
+            fix="drop --decode-context-parallel-size",
+        )
     if tp <= kv_heads:
         what = f"tensor parallel size {tp} is not above the {kv_heads} KV heads"
         _refuse(DCP, f"decode context parallelism: {what}", where, DCP.instead, raised_in)
@@ -303,7 +312,7 @@ def check_pcp(engine: Engine, mode: CUDAGraphMode) -> None:
     ):
         problem = f"of sparse MLA has no CUDA graphs for model type {model.model_type}"
     elif mode is CUDAGraphMode.FULL:
-        problem = "does not work with cudagraph_mode FULL"
+        problem = "does not work with CUDA graph mode FULL"
     if problem is not None:
         raise StartupError(
             f"prefill context parallelism {problem}",
@@ -312,7 +321,7 @@ def check_pcp(engine: Engine, mode: CUDAGraphMode) -> None:
             raised_as="NotImplementedError",
             raised_in="PCPManager",
             where="--prefill-context-parallel-size",
-            fix=PCP.instead,
+            fix=PCP.instead if "graph" in problem else "drop --prefill-context-parallel-size",
         )
 
 

@@ -19,6 +19,7 @@ from . import (
     hooks,
     levels,
     mode,
+    names,
     parallel,
     runner,
     sequence_parallel,
@@ -70,10 +71,13 @@ def resolve(deployment: Deployment, overrides: Overrides = NONE) -> Resolution:
 
 def configure(deployment: Deployment, trace: Trace) -> Engine:
     """The engine's configuration before the attention backend is known."""
-    engine = Engine(deployment, canonical(deployment.vllm), trace)
+    release = canonical(deployment.vllm)
+    deployment = architectures.as_of(deployment, release)
+    engine = Engine(deployment, release, trace)
     engine.v2_forced = runner.forced_by_environment(engine)
     levels.check_compilation(engine)
     architectures.check(engine)
+    names.check(engine)
     defaults.set_dtype(engine)
     defaults.set_max_model_len(engine)
     parallel.check_world(engine)
@@ -92,6 +96,7 @@ def _post_init(engine: Engine) -> None:
     mode.check_kv_connector(engine)
     hooks.apply_architecture(engine)
     defaults.check_kv_cache_dtype(engine)
+    architectures.check_pipeline(d.model.architecture, d.pipeline_parallel_size)
     parallel.check_model(
         d.model,
         d.tensor_parallel_size,
@@ -99,6 +104,7 @@ def _post_init(engine: Engine) -> None:
         dcp=d.decode_context_parallel_size,
         expert_parallel=d.enable_expert_parallel,
     )
+    architectures.check_lora(engine)
     spec_decode.limit_model_len(engine, runner.choose(engine))
     runner.settle_async_scheduling(engine, runner.choose(engine))
     mode.apply_eager(engine)

@@ -12,7 +12,7 @@ from typing import Any
 
 from ..trace import Decision, Finding
 from ..vocabulary import AttentionCGSupport, CompilationMode, CUDAGraphMode, Runner
-from . import cliffs, data_parallel, padding
+from . import cliffs, data_parallel, losses, padding
 from . import coverage as cover
 from .backends import BackendChoice
 from .coverage import Coverage
@@ -177,18 +177,28 @@ class Resolution:
     @cached_property
     def findings(self) -> tuple[Finding, ...]:
         """What the operator should know: what the rules noted, then what the graphs leave uncovered."""
+        lost = (
+            losses.lowered(self.requested_mode, self.cudagraph_mode, self.decisions),
+            losses.unreachable(len(self.unreachable)),
+        )
+        return (*self.noted, *(finding for finding in lost if finding is not None), *self._uncovered())
+
+    def _uncovered(self) -> tuple[Finding, ...]:
         if self.cudagraph_mode is CUDAGraphMode.NONE or self.config.get("runner_type") == "pooling":
-            return self.noted
+            return ()
         most = min(self.max_num_seqs, self.max_num_batched_tokens // self.uniform_decode_query_len)
+        if not most:
+            return ()
         fullest = cliffs.FullestBatch(
             num_reqs=most,
             num_tokens=cover.tokens_of(most, self.uniform_decode_query_len, self.schedule),
+            token_budget=self.max_num_batched_tokens,
             sizes_are_named=self.sizes_are_named,
             rounds_sizes=self.runner is Runner.V1,
             mixed_graphs=self.mixed_mode is not CUDAGraphMode.NONE,
         )
         adapters = self.lora.max_loras if self.lora is not None and 0 not in self.lora.cases else 0
-        return (*self.noted, *cliffs.findings(self.uniform_decode_coverage(adapters), self.max_num_seqs, fullest))
+        return cliffs.findings(self.uniform_decode_coverage(adapters), self.max_num_seqs, fullest)
 
     @cached_property
     def unreachable(self) -> tuple[tuple[CUDAGraphMode, Graph], ...]:
@@ -196,7 +206,11 @@ class Resolution:
 
         Microbatched twins are left out: which of them run is agreed between ranks at run time.
         """
-        counts = range(self.lora.max_loras + 1) if self.lora is not None else (0,)
+        # A count in between is served as the next case, so the cases reach all that any count reaches.
+        counts: Sequence[int] = (0,)
+        if self.lora is not None:
+            most = self.lora.max_loras
+            counts = sorted({0, most, *(case for case in self.lora.cases if case <= most)})
         used = cover.reached(
             self.dispatch_batch,
             self.captures,

@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NoReturn
 
-from ..errors import InputError, StartupError
+from ..errors import StartupError
 from ..trace import Rule
 from ..vocabulary import Runner
+from .environment import int_switch
 from .mode import uses_hisparse
 from .runner_support import drafts_on_v2_only, v1_lacks, v2_lacks
 
@@ -50,18 +51,7 @@ def forced_by_environment(engine: Engine) -> bool | None:
     Raises:
         InputError: the variable is no number, which vLLM cannot read either.
     """
-    text = engine.deployment.env.get("VLLM_USE_V2_MODEL_RUNNER")
-    if text is None:
-        return None
-    try:
-        return bool(int(text))
-    except ValueError:
-        raise InputError(
-            f"VLLM_USE_V2_MODEL_RUNNER is {text[:20]!r}, which is no number",
-            code="CG903",
-            where="VLLM_USE_V2_MODEL_RUNNER",
-            fix="set it to 0 or 1",
-        ) from None
+    return int_switch(engine.deployment.env, "VLLM_USE_V2_MODEL_RUNNER")
 
 
 def choose(engine: Engine) -> Runner:
@@ -78,7 +68,7 @@ def choose_with_reason(engine: Engine) -> tuple[Runner, str]:
         return Runner.V2, "HiSparse runs on runner V2 only."
     if engine.v2_forced is not None:
         forced = Runner.V2 if engine.v2_forced else Runner.V1
-        return forced, f"VLLM_USE_V2_MODEL_RUNNER={int(engine.v2_forced)}."
+        return forced, f"VLLM_USE_V2_MODEL_RUNNER={d.env['VLLM_USE_V2_MODEL_RUNNER']} forces it."
     if facts["v2_default"] == "never":
         return Runner.V1, "Runner V2 is on trial in this release."
     if facts["v2_default"] == "listed":

@@ -206,10 +206,10 @@ def _downgrade_input(
         compiled=engine.mode is CompilationMode.VLLM_COMPILE,
         inductor_partition=engine.use_inductor_graph_partition,
         runner=chosen,
-        rounds_sizes=chosen is Runner.V1 or not engine.facts["runner"]["v2_keeps_sizes"],
+        rounds_sizes=chosen is Runner.V1 or (facts["on_v2"] and not engine.facts["runner"]["v2_keeps_sizes"]),
         lowers=chosen is Runner.V1 or facts["on_v2"],
         rounds_shared_graphs=facts["rounds_shared_graphs"],
-        cuts_to_blocks=facts["cuts_to_mamba_blocks"],
+        cuts_to_blocks=chosen is Runner.V1 and facts["cuts_to_mamba_blocks"],
         multiple_of=None,
         piecewise_available=chosen is Runner.V1
         or not engine.has(downgrade.NO_CAPTURE)
@@ -282,7 +282,8 @@ def _captures(
     graphs = runner_v2.captures(spec)
     if speculation is None:
         return graphs, None
-    found = drafter.v2_drafter(speculation, spec, engine.breakable, backend.support, engine.facts["drafter"])
+    facts, methods = engine.facts["drafter"], engine.facts["runner"]["v2_methods"]
+    found = drafter.v2_drafter(speculation, spec, engine.breakable, backend.support, facts, methods)
     return graphs, _noted(engine, found)
 
 

@@ -11,6 +11,7 @@ from ..errors import StartupError, did_you_mean
 from ..model_shape import ModelShape
 from ..sections import SpeculativeOptions
 from ..trace import Rule
+from .architectures import check_pipeline
 from .parallel import check_model
 from .speculation import NO_DRAFT_MODEL, Speculation
 
@@ -35,13 +36,22 @@ UNKNOWN_SETTING = Rule(
     instead="Drop the setting, or use the release that has it.",
     source="vllm/config/speculative.py",
 )
+NO_MTP = Rule(
+    "CG429",
+    title="MTP drafts need a model with a multi-token-prediction module that the release knows.",
+    why="The draft is that module; vLLM finds it by model type.",
+    example="--spec-method mtp with Llama does not start.",
+    instead="Use ngram, or a draft model.",
+    source="vllm/config/speculative.py:1498-1502",
+)
 ADAPTIVE_METHOD = Rule(
     "CG427",
     title="Adaptive verification works with DSpark drafts only.",
     why="It trims drafts by a confidence that only that drafter gives; later releases say the same by runner.",
     example="enable_adaptive_verification with --spec-method eagle3 does not start.",
     instead="Turn enable_adaptive_verification off, or draft with DSpark.",
-    source="vllm/config/speculative.py:1507 @ 0.29.0",
+    source="vllm/config/speculative.py:1507",
+    release="0.29.0",
     since="0.28.0",
     until="0.29.0",
 )
@@ -97,7 +107,16 @@ def read(engine: Engine) -> None:
     draft = options.model if options.model is not None else _own_draft(engine, method)
     if method not in NO_DRAFT_MODEL and draft is None:
         _refuse(METHOD, f"speculative method {method} needs a draft model", "--spec-model", METHOD.instead)
+    if method == "mtp":
+        _check_mtp(engine, draft)
     tokens = _tokens(options, method, draft)
+    if engine.has(ADAPTIVE_METHOD) and options.enable_adaptive_verification and method != "dspark":
+        _refuse(
+            ADAPTIVE_METHOD,
+            f"adaptive verification does not work with {method}",
+            "speculative_config.enable_adaptive_verification",
+            ADAPTIVE_METHOD.instead,
+        )
     if method not in NO_DRAFT_MODEL and draft is not None:
         _check_draft(engine, options, method, draft)
     elif method != "suffix":
@@ -110,13 +129,6 @@ def read(engine: Engine) -> None:
             expert_parallel=d.enable_expert_parallel,
         )
     _check_aux_hidden_states(engine, method)
-    if engine.has(ADAPTIVE_METHOD) and options.enable_adaptive_verification and method != "dspark":
-        _refuse(
-            ADAPTIVE_METHOD,
-            f"adaptive verification does not work with {method}",
-            "speculative_config.enable_adaptive_verification",
-            ADAPTIVE_METHOD.instead,
-        )
     facts = engine.facts["speculative"]
     engine.speculation = Speculation(
         method,
@@ -178,10 +190,29 @@ def _own_draft(engine: Engine, method: str) -> ModelShape | None:
     return engine.deployment.model if method in ("mtp", "dspark") else None
 
 
+def _check_mtp(engine: Engine, draft: ModelShape | None) -> None:
+    """The draft must be an MTP module, or a target that has one."""
+    facts = engine.facts["speculative"]
+    known = {*facts["mtp_models"], *facts["mtp_aliases"]}
+    without = draft is not None and draft.model_type in facts["mtp_needs_layers"] and not draft.num_nextn_predict_layers
+    if draft is None or (not without and not known.isdisjoint({draft.model_type, *draft.architectures})):
+        return
+    raise StartupError(
+        f"model type {draft.model_type} has no MTP module in {engine.release}",
+        code=NO_MTP.code,
+        raised_as="NotImplementedError",
+        raised_in="SpeculativeConfig",
+        where="--spec-method",
+        fix=NO_MTP.instead,
+    )
+
+
 def _tokens(options: SpeculativeOptions, method: str, draft: ModelShape | None) -> int:
     tokens = options.num_speculative_tokens
     predicted = draft.num_nextn_predict_layers if draft is not None and method == "mtp" else None
     if tokens is None:
+        if method == "suffix":
+            return options.suffix_decoding_max_tree_depth
         if not predicted:
             _refuse(METHOD, "num_speculative_tokens is missing", "--spec-tokens", "give --spec-tokens")
         return predicted
@@ -200,6 +231,7 @@ def _check_draft(engine: Engine, options: SpeculativeOptions, method: str, draft
     draft_tp = options.draft_tensor_parallel_size or tp
     if draft_tp not in (1, tp):
         _refuse(DRAFT_TP, f"draft_tensor_parallel_size {draft_tp} is neither 1 nor {tp}", None, DRAFT_TP.instead)
+    _check_stages(engine, method, draft)
     check_model(draft, draft_tp, "SpeculativeConfig")
     target = engine.deployment.model
     if method == "draft_model" and not options.use_heterogeneous_vocab and draft.vocab_size != target.vocab_size:
@@ -210,6 +242,18 @@ def _check_draft(engine: Engine, options: SpeculativeOptions, method: str, draft
             DRAFT_VOCABULARY.instead,
         )
     _check_draft_len(engine, options, draft)
+
+
+def _check_stages(engine: Engine, method: str, draft: ModelShape) -> None:
+    """Until 0.29 the draft was cut into the target's pipeline stages."""
+    facts, stages = engine.facts["speculative"], engine.deployment.pipeline_parallel_size
+    if not facts["draft_has_stages"]:
+        return
+    if method == "mtp":
+        staged = {draft.model_type, *draft.architectures} & set(facts["mtp_with_stages"])
+        check_pipeline(draft.architecture, 1 if staged else stages, method)
+    else:
+        check_pipeline(draft.architecture, stages, method)
 
 
 def _check_draft_len(engine: Engine, options: SpeculativeOptions, draft: ModelShape) -> None:

@@ -40,7 +40,8 @@ from cgplan.errors import InputError
         ("-cc.custom_ops+=none,+rms_norm", ['--compilation-config={"custom_ops+": ["none", "+rms_norm"]}']),
         ("-ac.backend=FLASHINFER", ['--attention-config={"backend": "FLASHINFER"}']),
         ("-sc.method ngram", ['--speculative-config={"method": "ngram"}']),
-        ("-cc.mode", ["-cc.mode"]),
+        ("--batch 1, 2 ,4", ["--batch=1,2,4"]),
+        ("--batch 1,, 2", ["--batch=1,,2"]),
         ("--model a -- -O3", ["--model", "a", "--", "-O3"]),
         ("", []),
     ],
@@ -51,6 +52,23 @@ def test_spellings(given_: str, expected: list[str]) -> None:
 
 def test_a_value_with_an_equals_sign_stays_whole() -> None:
     assert normalise(["--env", "A=B=C", "--env=A=B"]) == ["--env", "A=B=C", "--env=A=B"]
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "hint"),
+    [
+        ("-cc.mode", "CG905", "-cc.mode=VALUE"),
+        ("-cc.mode --json", "CG905", "-cc.mode=VALUE"),
+        ("-ac.backend=", "CG906", "drop -ac.backend"),
+        ("-ccmode=3", "CG905", "did you mean -cc.mode?"),
+        ("-scmethod ngram", "CG905", "did you mean -sc.method?"),
+    ],
+)
+def test_half_written_keys_are_refused(line: str, code: str, hint: str) -> None:
+    with pytest.raises(InputError) as caught:
+        normalise(line.split())
+    assert caught.value.code == code
+    assert hint in (caught.value.fix or "")
 
 
 def test_endless_keys_are_refused() -> None:

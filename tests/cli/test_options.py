@@ -92,7 +92,7 @@ def asked(line: str | list[str]) -> Asked:
         ("--max-loras 4", "max_loras", 4),
         ("--max-lora-rank 64", "max_lora_rank", 64),
         ("--specialize-active-lora", "specialize_active_lora", True),
-        ("--env A=1 --env B=2", "env", {"A": "1", "B": "2"}),
+        ("--env A=1 --env B=2 --env A=1", "env", {"A": "1", "B": "2"}),
         ("--software flashinfer=false", "software.flashinfer", False),
         ("--software packages=b12x,ray", "software.packages", ("b12x", "ray")),
         ("--software torch_version=2.11.0", "software.torch_version", "2.11.0"),
@@ -127,7 +127,9 @@ def test_every_plain_option_is_passed_on() -> None:
         "speculative_config", "spec_method", "spec_tokens", "spec_model",
         "assume_release",
     }  # fmt: skip
-    assert set(DeploymentOptions.__annotations__) == elsewhere | set(request.PASSED_ON) | set(request.HUMAN)
+    assert set(DeploymentOptions.__annotations__) == elsewhere | set(request.PASSED_ON) | set(request.HUMAN) | set(
+        request.WHOLE
+    )
 
 
 def test_what_is_not_said_is_assumed() -> None:
@@ -138,7 +140,7 @@ def test_what_is_not_said_is_assumed() -> None:
 
 def test_what_is_said_is_not_assumed() -> None:
     line = "--gpu h100 --model Qwen/Qwen3-0.6B --software triton=true --usage-context LLM_CLASS"
-    assert asked(line).assumptions == ()
+    assert asked(f"{line} --env VLLM_BATCH_INVARIANT=0").assumptions == ()
 
 
 def test_settings_that_are_not_modelled_are_listed() -> None:

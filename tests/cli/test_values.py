@@ -31,7 +31,9 @@ def test_human_numbers_are_read_as_vllm_reads_them(text: str, expected: int) -> 
     assert values.human(text, "--max-model-len") == expected
 
 
-@pytest.mark.parametrize("text", ["25.6K", "1.5M", "1kb", "1e3", "8192.0", "None", "", "0x10", ".5k", "9" * 40, "²"])
+@pytest.mark.parametrize(
+    "text", ["25.6K", "1.5M", "1kb", "1e3", "8192.0", "None", "", "0x10", ".5k", "9" * 40, "²", "٣", "٣k"]
+)
 def test_human_numbers_that_vllm_refuses(text: str) -> None:
     with pytest.raises(InputError) as caught:
         values.human(text, "--max-model-len")
@@ -44,7 +46,7 @@ def test_lists(text: str) -> None:
     assert values.numbers(text, "--batch") == (1, 2, 4)
 
 
-@pytest.mark.parametrize("text", ["", "[]", "1,x", "1;2"])
+@pytest.mark.parametrize("text", ["", "[]", "1,x", "1;2", "1,,2", "1,", ",1", "٣"])
 def test_bad_lists(text: str) -> None:
     with pytest.raises(InputError):
         values.numbers(text, "--batch")
@@ -66,7 +68,8 @@ def test_bad_levels(text: str) -> None:
     [
         (['{"a": 1}', '{"b": 2}'], {"a": 1, "b": 2}),
         (['{"a": {"x": 1}}', '{"a": {"y": 2}}'], {"a": {"x": 1, "y": 2}}),
-        (['{"a": 1}', '{"a": 2}'], {"a": 2}),
+        (['{"a": 1}', '{"a": 1}'], {"a": 1}),
+        (['{"a": null}', '{"a": 2}'], {"a": 2}),
         (['{"a": ["n"]}', '{"a+": ["m"]}'], {"a": ["n", "m"]}),
         (['{"a+": [1]}', '{"a+": [2]}'], {"a": [1, 2]}),
         ([], {}),
@@ -88,7 +91,39 @@ def test_broken_json_is_one_clear_error(text: str) -> None:
 
 
 def test_pairs() -> None:
-    assert values.pairs(["A=1", "B=x=y", "A=2"], "--env") == {"A": "2", "B": "x=y"}
+    assert values.pairs(["A=1", "B=x=y", "A=1"], "--env") == {"A": "1", "B": "x=y"}
     for text in ("A", "=1", ""):
         with pytest.raises(InputError, match="NAME=VALUE"):
             values.pairs([text], "--env")
+
+
+@pytest.mark.parametrize(
+    ("documents", "message"),
+    [
+        (['{"a": 1}', '{"a": 2}'], "-cc.a is given twice: 1 and 2"),
+        (['{"a": 1, "a": 2}'], "-cc.a is given twice: 1 and 2"),
+        (['{"p": {"a": true}}', '{"p": {"a": 1}}'], "-cc.p.a is given twice: True and 1"),
+        (['{"p": 1}', '{"p": {"a": 1}}'], "-cc.p is given twice: 1 and {'a': 1}"),
+    ],
+)
+def test_two_values_of_a_key_are_refused(documents: list[str], message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        values.merged(documents, "-cc")
+    assert (caught.value.code, caught.value.message) == ("CG907", message)
+
+
+def test_two_values_of_a_name_are_refused() -> None:
+    with pytest.raises(InputError) as caught:
+        values.pairs(["A=1", "A=2"], "--env")
+    assert (caught.value.code, caught.value.message) == ("CG907", "--env A is given twice: 1 and 2")
+
+
+def test_batches_add_up() -> None:
+    assert values.batches(["100,1,5,7", "9 100"]) == (100, 1, 5, 7, 9)
+
+
+def test_python_does_not_speak() -> None:
+    with pytest.raises(InputError) as caught:
+        values.merged(['{"a": ' + "9" * 9999 + "}"], "-cc")
+    assert "sys." not in caught.value.message
+    assert "too many digits" in caught.value.message

@@ -5,13 +5,17 @@ from __future__ import annotations
 import gzip
 import importlib.util
 import json
+import re
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from cgplan import Deployment, resolve
 from cgplan.errors import InputError
 from cgplan.inputs.catalogue import catalogue_ids, load, resolve_model
+from cgplan.releases.gpus import gpu
 
 TOOL = Path(__file__).parents[2] / "tools" / "build_catalogue.py"
 
@@ -24,7 +28,7 @@ def test_list_is_complete_and_quick() -> None:
     assert len({entry.model_id for entry in entries}) == 179
     assert all(entry.confidence and entry.architecture and entry.dtype for entry in entries)
     known = {entry.model_id: entry for entry in entries}
-    assert known["Qwen/Qwen3-8B"].params == "8,190,735,360"
+    assert known["Qwen/Qwen3-8B"].params == 8_190_735_360
 
 
 @pytest.mark.parametrize("name", ["Qwen/Qwen3-8B", "Qwen__Qwen3-8B", "qwen/qwen3-8b", "QWEN__QWEN3-8B"])
@@ -74,12 +78,105 @@ def test_runner_is_passed_on() -> None:
     assert load("Qwen/Qwen3-8B", runner="pooling").runner_type == "pooling"
 
 
-def test_tool_builds_the_same_bytes_twice(tmp_path: Path) -> None:
+@pytest.fixture
+def tool() -> Any:
     spec = importlib.util.spec_from_file_location("build_catalogue", TOOL)
     assert spec
     assert spec.loader
-    tool = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(tool)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_params_are_numbers_or_none() -> None:
+    known = {entry.model_id: entry.params for entry in catalogue_ids()}
+    assert all(params is None or params > 10**6 for params in known.values())
+    assert known["meta-llama/Llama-2-70b-hf"] == 68_976_653_312
+    assert known["zai-org/GLM-5.3-FP8"] is None
+
+
+def test_no_note_says_what_only_its_writer_can_follow(tool: Any) -> None:
+    for entry in catalogue_ids():
+        for text in (entry.source, entry.confidence, entry.weights, entry.attention):
+            assert not tool.LEAKS.search(text), entry.model_id
+            assert not re.search(r"_string|\bcsv\b|\bids? \d{4,}", text), entry.model_id
+
+
+@pytest.mark.parametrize(
+    ("text", "note"),
+    [
+        (
+            "an_index id 12345 (a test) + id 67890 (b)",
+            "a public source file (a test) + another public source file (b)",
+        ),
+        ("an_index ids 1234 (args), 5678 and 9012 (same)", "public source files (args; same)"),
+        ("torch_dtype from the csv", "torch_dtype from a log of the model running"),
+        ("github a/b c.json", "github a/b c.json"),
+    ],
+)
+def test_notes_are_put_into_words(tool: Any, text: str, note: str) -> None:
+    assert tool.note(text) == note
+
+
+def test_a_note_without_wording_stops_the_build(tool: Any) -> None:
+    with pytest.raises(ValueError, match="no wording"):
+        tool.note("see csv row 3")
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [("8,190,735,360", 8_190_735_360), ("68,976 (a mirror)", 68_976), ("", None), ("about 8", None), ("1.5", None)],
+)
+def test_params_are_read(tool: Any, text: str, number: int | None) -> None:
+    assert tool.number_of(text) == number
+
+
+UNKNOWN_TO_VLLM = {"MiniMaxAI/MiniMax-M3", "stepfun-ai/Step-3.7-Flash", "stepfun-ai/Step-3.7-Flash-FP8"}
+"""Their config.json names an architecture that no registry of vLLM has."""
+
+
+def test_the_whole_catalogue_resolves_but_what_is_marked() -> None:
+    assert {entry.model_id for entry in catalogue_ids() if not entry.served} == UNKNOWN_TO_VLLM
+    for entry in catalogue_ids():
+        if entry.served:
+            shape = load(entry.model_id)
+            assert resolve(Deployment(model=shape, gpu=gpu("b200"))).graph_count() > 0, entry.model_id
+
+
+@pytest.mark.parametrize("name", sorted(UNKNOWN_TO_VLLM))
+def test_a_marked_model_is_refused(name: str) -> None:
+    with pytest.raises(InputError) as caught:
+        load(name)
+    assert caught.value.code == "CG913"
+    assert "the registry of 0.33.0 was looked at" in caught.value.message
+    assert caught.value.where == f"{name}: architectures"
+
+
+@pytest.mark.parametrize(
+    ("name", "fix"),
+    [
+        ("XXXX", "give a model of an architecture that vLLM knows"),
+        ("LlamaaForCausalLM", "nearest known: LlamaForCausalLM"),
+        ("Step3p7FlashForCausalLM", "Step3p7ForConditionalGeneration"),
+    ],
+)
+def test_an_unknown_architecture_names_the_file_and_what_is_near(name: str, fix: str, tmp_path: Path) -> None:
+    path = tmp_path / "mine.json"
+    path.write_text(json.dumps({"architectures": [name], "model_type": "llama"}))
+    with pytest.raises(InputError) as caught:
+        resolve_model(str(path))
+    assert caught.value.code == "CG913"
+    assert caught.value.where == f"{path}: architectures"
+    assert fix in (caught.value.fix or "")
+
+
+def test_an_unknown_model_points_to_the_list() -> None:
+    with pytest.raises(InputError) as caught:
+        resolve_model("bogus")
+    assert "cgplan models" in (caught.value.fix or "")
+
+
+def test_tool_builds_the_same_bytes_twice(tool: Any, tmp_path: Path) -> None:
     folder = tmp_path / "a__b"
     folder.mkdir()
     (folder / "config.json").write_text('{"model_type": "llama"}')
@@ -89,7 +186,7 @@ def test_tool_builds_the_same_bytes_twice(tmp_path: Path) -> None:
     assert packed == tool.build(tmp_path)
     assert json.loads(gzip.decompress(packed))["models"] == {
         "a/b": {
-            "params": "1",
+            "params": 1,
             "weights": "2 GiB",
             "dtype": "bf16",
             "attention": "GQA",

@@ -38,6 +38,7 @@ def test_every_rule_says_all_it_should() -> None:
         for text in (rule.title, rule.why, rule.example, rule.instead, rule.source):
             assert text.strip(), code
         assert "\n" not in rule.title, code
+        assert re.search(r"[.?!]$", rule.title), code
         assert as_document(rule)["code"] == code
 
 

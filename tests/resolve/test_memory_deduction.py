@@ -33,7 +33,7 @@ def test_the_variable_does_not_help_where_nothing_is_estimated() -> None:
 
 
 def test_a_variable_that_is_no_number() -> None:
-    with pytest.raises(InputError, match="no number"):
+    with pytest.raises(InputError, match="no whole number"):
         graph_memory_deducted(Deployment(env={VARIABLE: "yes"}), "0.33.0", V1)
 
 
@@ -57,3 +57,8 @@ def test_the_encoder_alone_is_estimated_on_v2_from_033() -> None:
 def test_rocm_estimates_from_026(release: str, deducted: bool) -> None:
     gpu = Gpu(platform="rocm", name="AMD Instinct MI300X", capability=(9, 4))
     assert graph_memory_deducted(Deployment(gpu=gpu), release, V1).deducted is deducted
+
+
+def test_019_asks_for_the_estimate_by_name() -> None:
+    assert not graph_memory_deducted(Deployment(), "0.19.1", V1).deducted
+    assert graph_memory_deducted(Deployment(env={VARIABLE: "1"}), "0.19.1", V1).deducted

@@ -95,7 +95,7 @@ V1_LACKS: list[dict[str, Any]] = [
     {"speculative_config": drafting("dflash", model=ModelShape(architectures=("LiLiCorrDraftModel",)))},
     {"speculative_config": drafting("eagle", enable_adaptive_verification=True)},
     {"speculative_config": drafting("eagle", draft_lm_head_quantization="fp8")},
-    {"speculative_config": drafting("mtp", model=ModelShape(architectures=("ParseAuxMTPModel",)))},
+    {"speculative_config": drafting("mtp", model=ModelShape(architectures=("ParseAuxMTPModel",), model_type="mtp"))},
     {"model": DIFFUSION},
     {"model": STEP5},
 ]

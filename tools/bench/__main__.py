@@ -59,7 +59,7 @@ def resolutions_per_second(count: int = 4000) -> float:
     choose = random.Random(20261129)
     gpus = [gpu(name) for name in ("H100", "A100", "B200", "L4", "RTX 5090", "T4")]
     backends = [None, "FLASH_ATTN", "FLASHINFER", "TRITON_ATTN"]
-    deployments = []
+    deployments: list[Deployment] = []
     seen = set()
     while len(deployments) < count:
         key = (choose.randint(1, 2048), choose.randrange(len(gpus)), choose.choice([None, *CUDAGraphMode]))

@@ -134,4 +134,6 @@ def _install_dependencies(environment: Environment) -> None:
     lines = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
     wanted.write_text("\n".join(line for line in lines if not UNUSED.match(line)) + "\n", encoding="utf-8")
     _pip(environment, "install", "--requirement", str(wanted), f"torch=={environment.torch}", "numba")
-    _pip(environment, "install", "--no-deps", "torchvision", "gguf", "diskcache")
+    # Of torchvision only the build for this torch can be imported: 0.28 belongs to 2.13, and so on.
+    vision = int(environment.torch.split(".")[1]) + 15
+    _pip(environment, "install", "--no-deps", f"torchvision==0.{vision}.*", "gguf")

@@ -34,6 +34,17 @@ def family(record: Record) -> str:
     return "-".join(word for word in str(record["id"]).split("-") if not word.isdigit())
 
 
+def harness_error(record: Record) -> str | None:
+    """The text of an error that is the oracle's own, not vLLM's."""
+    output = record["output"]
+    answers = [output, *output.get("resolve", {}).values()]
+    for answer in answers:
+        error = answer.get("error")
+        if error is not None and error["stage"] == "harness":
+            return f"{error['type']}: {error['message']}"
+    return None
+
+
 def by_capability(records: Iterable[Record]) -> dict[str, list[Record]]:
     """Records by the compute capability of their GPU, "9.0", in an order that changes the process's state least."""
     found: dict[str, list[Record]] = {}

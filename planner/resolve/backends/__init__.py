@@ -17,7 +17,7 @@ __all__ = ["AttentionGroup", "BackendChoice", "choose_backends"]
 
 WEAKEST_GROUP = Rule(
     code="CG316",
-    title="The weakest group of layers bounds what CUDA graphs may hold",
+    title="The weakest group of layers bounds what CUDA graphs may hold.",
     why="One graph holds all layers, so it can hold no more than the most restricted backend allows.",
     example="Bamba on an H100: FlashAttention 3 is ALWAYS, Mamba 2 UNIFORM_BATCH, so that counts.",
     instead="Nothing changes a model's layers; where the draft model is the weakest, use another one.",

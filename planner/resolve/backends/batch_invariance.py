@@ -8,7 +8,7 @@ from ...trace import Rule
 
 MAMBA_BATCH_INVARIANT = Rule(
     code="CG304",
-    title="Batch-invariant mode has no kernels for state space and linear attention layers",
+    title="Batch-invariant mode has no kernels for state space and linear attention layers.",
     why="Their kernels split the work by the batch's shape.",
     example="VLLM_BATCH_INVARIANT=1 with Qwen3-Next: vLLM does not start.",
     instead="Unset VLLM_BATCH_INVARIANT for such models.",
@@ -17,7 +17,7 @@ MAMBA_BATCH_INVARIANT = Rule(
 )
 BATCH_INVARIANT_ON_REQUEST = Rule(
     code="CG345",
-    title="Batch-invariant mode takes a few backends only, and wants one of them named",
+    title="Batch-invariant mode takes a few backends only, and wants one of them named.",
     why="The worker looked at --attention-backend alone, before a backend was selected.",
     example="VLLM_BATCH_INVARIANT=1 without --attention-backend: vLLM does not start.",
     instead="Give --attention-backend FLASH_ATTN or TRITON_ATTN, for MLA FLASH_ATTN_MLA or TRITON_MLA.",

@@ -23,7 +23,7 @@ from .support import CHUNKED_LOCAL_LEVEL, Level, level, named_level
 
 ATTENTION_OF_MODEL = Rule(
     code="CG327",
-    title="The model picks its attention class itself",
+    title="The model picks its attention class itself.",
     why="Its attention has kernels of its own that the general selection does not know.",
     example="DeepSeek V4 on an H200: FLASHMLA_SPARSE_DSV4.",
     instead="Give one of the model's own backends with --attention-backend.",
@@ -33,7 +33,7 @@ ATTENTION_OF_MODEL = Rule(
 
 OTHER_PLATFORM = Rule(
     code="CG328",
-    title="The attention backend belongs to another platform",
+    title="The attention backend belongs to another platform.",
     why="vLLM's checks compare dtypes and sizes and let it pass; its kernels do not run here.",
     example="--attention-backend CPU_ATTN on an H100: accepted, then fails in the first forward pass.",
     instead="Use a backend of the GPU's own platform.",

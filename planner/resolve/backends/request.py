@@ -13,12 +13,13 @@ from ...deployment import Deployment
 from ...errors import InputError, StartupError, did_you_mean, shorten
 from ...model_shape import ModelShape
 from ...trace import Rule, Trace
+from ..environment import int_switch
 from .facts import Catalogue
 from .layer import Installed, Layer, fa_supported
 
 UNKNOWN_NAME = Rule(
     code="CG305",
-    title="The name of an attention backend must be one that vLLM knows",
+    title="The name of an attention backend must be one that vLLM knows.",
     why="vLLM upper-cases the name and looks it up; older spellings are no aliases.",
     example="--attention-backend XFORMERS: refused.",
     instead="Use a known name, or auto.",
@@ -26,7 +27,7 @@ UNKNOWN_NAME = Rule(
 )
 KV_DTYPE_OF_MODEL = Rule(
     code="CG306",
-    title="The KV cache dtype is changed for this architecture",
+    title="The KV cache dtype is changed for this architecture.",
     why="Its kernels were validated with another dtype than the one asked for.",
     example="GLM-5 on a B200 with --kv-cache-dtype auto: fp8_e4m3.",
     instead="Give --kv-cache-dtype bfloat16 to keep an unquantized cache where the model has one.",
@@ -34,7 +35,7 @@ KV_DTYPE_OF_MODEL = Rule(
 )
 BACKEND_OF_MODEL = Rule(
     code="CG307",
-    title="The attention settings are changed for this architecture",
+    title="The attention settings are changed for this architecture.",
     why="Layers with different head sizes, or with causal and bidirectional attention in one batch, do not "
     "run in every backend.",
     example="Gemma 4 on an A100: TRITON_ATTN; on an H100: FlashAttention 4 for all layers.",
@@ -43,7 +44,7 @@ BACKEND_OF_MODEL = Rule(
 )
 BACKEND_PER_KIND = Rule(
     code="CG309",
-    title="attention_config.backend_per_kind gives groups of layers a backend of their own",
+    title="attention_config.backend_per_kind gives groups of layers a backend of their own.",
     why="A model may mix attention kinds, and each can run in another backend.",
     example='{"sliding_window": "TRITON_ATTN"}: the sliding layers of Gemma 3 run in Triton.',
     instead="Leave the map out: every group then follows --attention-backend or the automatic selection.",
@@ -52,7 +53,7 @@ BACKEND_PER_KIND = Rule(
 )
 RSWA_BACKEND = Rule(
     code="CG344",
-    title="A model with a reference sliding window runs in FlashAttention 4, Triton or FlexAttention",
+    title="A model with a reference sliding window runs in FlashAttention 4, Triton or FlexAttention.",
     why="Its mask keeps the prompt visible beside a window of what was generated; other kernels cannot express it.",
     example="Unlimited-OCR on an A100: TRITON_ATTN; on an H100: FLASH_ATTN with version 4.",
     instead="Give one of the three with --attention-backend.",
@@ -62,6 +63,9 @@ RSWA_BACKEND = Rule(
 
 AUTO_ALIASES = frozenset({"CUTLASS_MSA", "TRITON_MSA"})
 """They set MiniMax M3's decode kernel and leave the selection automatic (config/attention.py:164-172), since 0.27.1."""
+
+MOST_NAMES = 6
+"""Backends that an error names."""
 
 KINDS = (
     "full_attention",
@@ -136,11 +140,16 @@ def _known_name(name: str, text: str, facts: Catalogue, where: str) -> str:
     if name in facts.backends:
         return name
     raise InputError(
-        f"unknown attention backend {shorten(text)}",
+        f"unknown attention backend {shorten(text)!r}",
         code="CG305",
         where=where,
-        fix=did_you_mean(text, facts.backends) or f"known: {', '.join(facts.backends)}",
+        fix=did_you_mean(text, facts.backends) or f"give {', '.join(_common(facts))}, ...; `cgplan backends` lists all",
     )
+
+
+def _common(facts: Catalogue) -> list[str]:
+    """The first few backends of CUDA; the list of all is for a page of its own."""
+    return [name for name, backend in facts.backends.items() if backend.platform == "cuda"][:MOST_NAMES]
 
 
 def _per_kind(given: Mapping[str, str], facts: Catalogue) -> dict[str, str]:
@@ -292,5 +301,4 @@ def layer_of(
 
 def is_batch_invariant(deployment: Deployment) -> bool:
     """VLLM_BATCH_INVARIANT, read as vLLM reads it: as a whole number."""
-    value = deployment.env.get("VLLM_BATCH_INVARIANT", "0").strip()
-    return value.lstrip("+-").isdigit() and int(value) != 0
+    return bool(int_switch(deployment.env, "VLLM_BATCH_INVARIANT"))

@@ -16,7 +16,7 @@ from .support import Level
 
 AUTOMATIC = Rule(
     code="CG301",
-    title="Without --attention-backend the first candidate that fits the layers is taken",
+    title="Without --attention-backend the first candidate that fits the layers is taken.",
     why="The order puts the fastest backend for the GPU first; what a candidate lacks excludes it.",
     example="Llama 3.1 on an H100: FLASH_ATTN; on a B200: FLASHINFER.",
     instead="Give --attention-backend NAME; it is then checked in the same way.",
@@ -24,7 +24,7 @@ AUTOMATIC = Rule(
 )
 EXPLICIT_INVALID = Rule(
     code="CG302",
-    title="An explicit attention backend that does not fit stops the start",
+    title="An explicit attention backend that does not fit stops the start.",
     why="vLLM does not replace a backend that was asked for.",
     example="--attention-backend FLASHMLA on an A100: refused, it needs compute capability 9.x or 10.x.",
     instead="Use a backend that fits, or leave the choice to vLLM.",
@@ -32,7 +32,7 @@ EXPLICIT_INVALID = Rule(
 )
 NONE_VALID = Rule(
     code="CG303",
-    title="No attention backend fits the layers, so vLLM does not start",
+    title="No attention backend fits the layers, so vLLM does not start.",
     why="Each candidate lacks something that the model or a flag demands.",
     example="DeepSeek V3.2 on an A100: every sparse backend needs compute capability 9.0 or newer.",
     instead="Take back the flag that excludes the nearest candidate, or use another GPU.",
@@ -40,7 +40,7 @@ NONE_VALID = Rule(
 )
 BLOCK_SIZE = Rule(
     code="CG308",
-    title="--block-size excludes a backend that would come first",
+    title="--block-size excludes a backend that would come first.",
     why="A user's block size is a demand on the kernels; without it the size follows from the backend.",
     example="--block-size 8 on an H100: FLASH_ATTN takes multiples of 16 only.",
     instead="Leave --block-size out.",

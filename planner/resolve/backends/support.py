@@ -17,7 +17,7 @@ NEVER = AttentionCGSupport.NEVER
 
 FIXED_LEVEL = Rule(
     code="CG320",
-    title="The attention backend declares one fixed support level",
+    title="The attention backend declares one fixed support level.",
     why="Its kernels plan work on the host from the batch's shape, so a recorded graph replays only batches "
     "of the shapes that this level allows.",
     example="TRITON_MLA on an A100: UNIFORM_BATCH, so FULL becomes FULL_AND_PIECEWISE.",
@@ -26,7 +26,7 @@ FIXED_LEVEL = Rule(
 )
 FLASH_ATTENTION_LEVEL = Rule(
     code="CG321",
-    title="FlashAttention supports any batch in a graph with version 3 or 4, uniform batches with version 2",
+    title="FlashAttention supports any batch in a graph with version 3 or 4, uniform batches with version 2.",
     why="FlashAttention 2 packs grouped queries in another way when every query has one token, so a graph "
     "recorded for such a batch cannot replay mixed batches.",
     example="Llama on an A100 or an RTX 5090: version 2, UNIFORM_BATCH; on an H100: version 3, ALWAYS.",
@@ -36,7 +36,7 @@ FLASH_ATTENTION_LEVEL = Rule(
 )
 FLASH_ATTENTION_3_LEVEL = Rule(
     code="CG340",
-    title="FlashAttention supports any batch in a graph with version 3, uniform batches with 2 and 4",
+    title="FlashAttention supports any batch in a graph with version 3, uniform batches with 2 and 4.",
     why="Version 4 had not been tried with mixed batches in a graph; version 2 packs grouped queries in another "
     "way when every query has one token.",
     example="Llama on a B200 with FLASH_ATTN, which is version 4 there: UNIFORM_BATCH.",
@@ -47,7 +47,7 @@ FLASH_ATTENTION_3_LEVEL = Rule(
 )
 FLASHINFER_LEVEL = Rule(
     code="CG322",
-    title="FlashInfer supports uniform batches where its decode kernels take several tokens a request",
+    title="FlashInfer supports uniform batches where its decode kernels take several tokens a request.",
     why="The TRTLLM and XQA kernels (9.0, 10.x, 12.x) and the FlashAttention 2 kernels (8.x) take them; its "
     "other decode kernels take one token a request, and none of them mixes prefills into a graph.",
     example="An H100 that cannot reach NVIDIA's artifact store: UNIFORM_SINGLE_TOKEN_DECODE.",
@@ -57,7 +57,7 @@ FLASHINFER_LEVEL = Rule(
 )
 FLASHINFER_XQA_LEVEL = Rule(
     code="CG341",
-    title="FlashInfer supports uniform batches with its TRTLLM and XQA decode kernels only",
+    title="FlashInfer supports uniform batches with its TRTLLM and XQA decode kernels only.",
     why="They exist for compute capability 9.0, 10.x and 12.x and take several tokens a request; the decode "
     "kernels elsewhere take one, and decode context parallelism has none that takes more.",
     example="FlashInfer on an A100: UNIFORM_SINGLE_TOKEN_DECODE.",
@@ -69,7 +69,7 @@ FLASHINFER_XQA_LEVEL = Rule(
 )
 FLASHINFER_TRTLLM_LEVEL = Rule(
     code="CG342",
-    title="FlashInfer supports uniform batches on 10.x with TRTLLM kernels, since 0.28.0 on 12.x with XQA",
+    title="FlashInfer supports uniform batches on 10.x with TRTLLM kernels, since 0.28.0 on 12.x with XQA.",
     why="Other decode kernels take one token a request; on 9.0 vLLM did not use XQA for more than one.",
     example="FlashInfer on an H100: UNIFORM_SINGLE_TOKEN_DECODE.",
     instead="Upgrade to 0.30.0 on an H100, or choose FLASH_ATTN.",
@@ -79,7 +79,7 @@ FLASHINFER_TRTLLM_LEVEL = Rule(
 )
 COMPOSITE_LEVEL = Rule(
     code="CG323",
-    title="A composite backend is bound by its routing",
+    title="A composite backend is bound by its routing.",
     why="It runs one of two backends by what the batch holds; a graph must not change its choice on replay.",
     example="Gemma 4 with images on an H100: UNIFORM_SINGLE_TOKEN_DECODE.",
     instead="--attention-backend TRITON_ATTN, at the price of slower causal attention.",
@@ -88,7 +88,7 @@ COMPOSITE_LEVEL = Rule(
 )
 SPEC_DECODE_LEVEL = Rule(
     code="CG324",
-    title="The backend supports uniform batches only when speculative decoding is configured",
+    title="The backend supports uniform batches only when speculative decoding is configured.",
     why="Without drafts it reserves its decode kernel for one token a request.",
     example="HPC_ATTN on an H20 without speculative decoding: UNIFORM_SINGLE_TOKEN_DECODE.",
     instead="Nothing is lost for decoding: without drafts every decode has one token.",
@@ -97,7 +97,7 @@ SPEC_DECODE_LEVEL = Rule(
 )
 INDEXER_LEVEL = Rule(
     code="CG325",
-    title="The sparse indexer takes any batch on 10.x or with flattened queries, else uniform batches",
+    title="The sparse indexer takes any batch on 10.x or with flattened queries, else uniform batches.",
     why="On 10.x DeepGEMM's kernel takes queries of different lengths; elsewhere the queries are flattened "
     "to one row each, which also takes any batch, or the kernel wants the same number for each request.",
     example="DeepSeek V3.2 on an H200 without drafts: UNIFORM_BATCH.",
@@ -107,7 +107,7 @@ INDEXER_LEVEL = Rule(
 )
 UNIFORM_INDEXER_LEVEL = Rule(
     code="CG343",
-    title="The sparse indexer takes uniform batches, since 0.28.0 on 10.x with DeepGEMM any batch",
+    title="The sparse indexer takes uniform batches, since 0.28.0 on 10.x with DeepGEMM any batch.",
     why="Its kernel wants the same number of queries for each request; DeepGEMM's for 10.x does not.",
     example="DeepSeek V3.2 on an H200: UNIFORM_BATCH, whatever the drafts.",
     instead="Nothing to set: the sparse attention itself is UNIFORM_BATCH.",
@@ -117,7 +117,7 @@ UNIFORM_INDEXER_LEVEL = Rule(
 )
 CHUNKED_LOCAL_LEVEL = Rule(
     code="CG326",
-    title="Chunked local attention is never part of a graph",
+    title="Chunked local attention is never part of a graph.",
     why="It cuts each request into virtual ones on the host for every batch.",
     example="Llama 4: no full graphs, whatever the backend; piecewise graphs remain.",
     instead="Keep cudagraph_mode PIECEWISE; nothing lifts the limit.",

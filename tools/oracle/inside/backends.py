@@ -1,5 +1,7 @@
 """The attention backends that vLLM's own selector chooses, and the support level of each."""
 
+# mypy: disable-error-code="import-not-found"
+
 from __future__ import annotations
 
 import inspect

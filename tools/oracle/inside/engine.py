@@ -1,19 +1,22 @@
 """vLLM imported under the faked platform, with the few places replaced that would need a GPU or a second process."""
 
+# mypy: disable-error-code="import-not-found"
+
 from __future__ import annotations
 
+import copy
 import functools
 import gc
 import importlib
 import os
 import pkgutil
 import sys
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 from oracle.inside.fake_platform import Device, install_platform, install_torch
-from oracle.inside.stand_ins import install_capability_ops, install_missing_ops, install_modules
+from oracle.inside.ground import Ground
+from oracle.inside.stand_ins import install_missing_ops
 
 FLASH_ATTN = "vllm.v1.attention.backends.flash_attn"
 
@@ -21,24 +24,26 @@ FLASH_ATTN = "vllm.v1.attention.backends.flash_attn"
 class Engine:
     """The parts of one vLLM release that the replay calls."""
 
-    def __init__(self, sources: Path, release: str, device: Device, workdir: Path) -> None:
-        self.release = release
+    def __init__(self, ground: Ground, device: Device) -> None:
+        self.release = ground.release
         self.unloadable: dict[str, str] = {}
-        _set_environment(workdir, release)
-        sys.path[:0] = [str(sources), str(_distribution(workdir, release))]
-        self.finder = install_modules()
-        import torch
-
-        self.torch: Any = torch
-        self._libraries = install_capability_ops(torch)
-        install_torch(torch, device)
+        self.stand_ins = ground.finder.made
+        self.torch = ground.torch
+        install_torch(self.torch, device)
         install_platform(device)
         self._import()
+        _parse_once()
         install_missing_ops()
         self._import_backends()
         self._import_speculators()
         self._caches: list[Any] = []
         self._modules = 0
+        self._environment = dict(os.environ)
+
+    def restore_environment(self) -> None:
+        """The environment variables as they were before any record."""
+        os.environ.clear()
+        os.environ.update(self._environment)
 
     def _import(self) -> None:
         self._claim_flash_attn_4()
@@ -126,8 +131,9 @@ class Engine:
 
     def forget(self) -> None:
         """Empty vLLM's caches: what they hold may depend on the environment variables of an earlier record."""
-        if len(sys.modules) != self._modules:  # looking through every object takes a tenth of a second
-            self._caches, self._modules = _caches(), len(sys.modules)
+        if len(sys.modules) != self._modules:
+            self._caches += _new_caches()
+            self._modules = len(sys.modules)
         for cached in self._caches:
             cached.cache_clear()
 
@@ -137,10 +143,17 @@ class Engine:
             cached.cache_clear()
 
     def reload_flash_attn(self, config: Any) -> None:
-        """FlashAttention fixes its level at import, when a worker has its configuration already."""
+        """FlashAttention fixes its level at import, when a worker has its configuration already.
+
+        The module is loaded without the record's environment variables, as all backends are; else the level would
+        depend on which record comes first.
+        """
         if FLASH_ATTN in sys.modules:
+            asked = dict(os.environ)
+            self.restore_environment()
             with self.set_config(config):
                 importlib.reload(sys.modules[FLASH_ATTN])
+            os.environ.update(asked)
         self._modules = 0  # the reloaded module has new caches
         self.forget()
 
@@ -153,39 +166,33 @@ def _init_speculator(self: Any, vllm_config: Any, device: Any, *args: Any, **kwa
     self.draft_model_config = speculative.draft_model_config
 
 
-def _set_environment(workdir: Path, release: str) -> None:
-    for name in [name for name in os.environ if name.startswith("VLLM_")]:
-        del os.environ[name]
-    os.environ.update(
-        CUDA_VISIBLE_DEVICES="",  # with no driver at all, vLLM would switch Triton off
-        VLLM_HAS_FLASHINFER_CUBIN="1",
-        VLLM_CONFIGURE_LOGGING="0",
-        VLLM_NO_USAGE_STATS="1",
-        DO_NOT_TRACK="1",
-        HF_HUB_OFFLINE="1",
-        TRANSFORMERS_OFFLINE="1",
-        TOKENIZERS_PARALLELISM="false",
-        VLLM_CACHE_ROOT=str(workdir / f"cache-{release}"),
-        HF_HOME=str(workdir / "hf-home"),
-    )
+def _parse_once() -> None:
+    """Read each model's configuration from its file once; a record gets a copy of its own."""
+    from vllm.transformers_utils import config
+
+    parser: Any = config.HFConfigParser
+    parse, known = parser.parse, {}
+
+    def parse_once(self: Any, model: Any, *args: Any, **kwargs: Any) -> Any:
+        key = repr((model, args, sorted(kwargs.items())))
+        if key not in known:
+            known[key] = parse(self, model, *args, **kwargs)
+        return copy.deepcopy(known[key])
+
+    parser.parse = parse_once
 
 
-def _distribution(workdir: Path, release: str) -> Path:
-    """A folder with metadata of an installed vLLM; the sources are only unpacked."""
-    folder = workdir / f"metadata-{release}"
-    info = folder / f"vllm-{release}.dist-info"
-    info.mkdir(parents=True, exist_ok=True)
-    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: vllm\nVersion: {release}\n", encoding="utf-8")
-    return folder
-
-
-def _caches() -> list[Any]:
+def _new_caches() -> list[Any]:
+    """vLLM's caches that the last call did not see. Looking through every object takes a second, so what has been
+    seen is taken out of the collector's lists."""
     kind = functools._lru_cache_wrapper
-    return [
-        found
-        for found in gc.get_objects()
-        if type(found) is kind and (getattr(found, "__module__", None) or "").startswith("vllm")
+    found = [
+        cached
+        for cached in gc.get_objects()
+        if type(cached) is kind and (getattr(cached, "__module__", None) or "").startswith("vllm")
     ]
+    gc.freeze()
+    return found
 
 
 def _once_caches() -> list[Any]:

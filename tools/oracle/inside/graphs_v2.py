@@ -1,5 +1,7 @@
 """The V2 runner's graphs: vLLM's graph manager, and the speculator's managers."""
 
+# mypy: disable-error-code="import-not-found"
+
 from __future__ import annotations
 
 import inspect
@@ -86,7 +88,8 @@ class GraphsV2:
         more = [None] * (len(inspect.signature(init).parameters) - 2)
         try:
             speculator = init(config, self.engine.torch.device("cpu"), *more)
-            speculator.init_cudagraph_manager(mode)
+            if hasattr(speculator, "init_cudagraph_manager"):  # up to 0.19 its constructor makes the manager
+                speculator.init_cudagraph_manager(mode)
         except Exception as error:
             return {"error": self.errors.describe(error, "v2_drafter")}
         found: dict[str, Any] = {"class": type(speculator).__name__}

@@ -1,5 +1,7 @@
 """From a configuration and a support level to the graphs: the steps of the worker, in its order."""
 
+# mypy: disable-error-code="import-not-found"
+
 from __future__ import annotations
 
 import hashlib

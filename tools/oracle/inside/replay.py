@@ -7,7 +7,6 @@ import importlib.metadata
 import json
 import os
 import platform
-from pathlib import Path
 from typing import Any
 
 from oracle import models
@@ -15,6 +14,7 @@ from oracle.inside.backends import Backends
 from oracle.inside.engine import Engine
 from oracle.inside.errors import Errors, Log
 from oracle.inside.fake_platform import Device
+from oracle.inside.ground import Ground
 from oracle.inside.levels import Levels
 from oracle.inside.settings import settings
 
@@ -22,18 +22,16 @@ from oracle.inside.settings import settings
 class Replay:
     """Answers inputs of one release as one GPU generation."""
 
-    def __init__(self, sources: Path, release: str, capability: tuple[int, int], workdir: Path) -> None:
-        self.release = release
-        self.folder = workdir / "models"
-        self.errors = Errors(workdir)
+    def __init__(self, ground: Ground, capability: tuple[int, int]) -> None:
+        self.release = ground.release
+        self.folder = ground.workdir / "models"
+        self.errors = Errors(ground.workdir)
         self.log = Log(self.errors)
         self.device = Device(capability)
-        models.write(self.folder)
-        self.engine = Engine(sources, release, self.device, workdir)
+        self.engine = Engine(ground, self.device)
         self.log.attach()
         self.backends = Backends(self.engine, self.errors)
         self.levels = Levels(self.engine, self.errors, self.log)
-        self._environment = dict(os.environ)
         self._last: Any = None
 
     def about(self) -> dict[str, Any]:
@@ -45,7 +43,7 @@ class Replay:
             "packages": {name: _version(name) for name in packages},
             "attention_ops": self.engine.attention_ops,
             "not_importable": self.engine.unloadable,
-            "stand_ins": sorted(self.engine.finder.made),
+            "stand_ins": sorted(self.engine.stand_ins),
         }
 
     def answer(self, asked: dict[str, Any]) -> dict[str, Any]:
@@ -66,13 +64,11 @@ class Replay:
         except _Refused as error:
             return self._refusal(error.cause, output)
         finally:
-            os.environ.clear()
-            os.environ.update(self._environment)
+            self.engine.restore_environment()
         return output
 
     def _prepare(self, asked: dict[str, Any]) -> None:
-        os.environ.clear()
-        os.environ.update(self._environment)
+        self.engine.restore_environment()
         environment = {name: str(value) for name, value in (asked.get("env") or {}).items()}
         os.environ.update(environment)
         self.device.become(asked["device"])

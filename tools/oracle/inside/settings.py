@@ -1,5 +1,7 @@
 """The resolved configuration as a record holds it. A field that a release lacks, or that is None, is left out."""
 
+# mypy: disable-error-code="import-not-found"
+
 from __future__ import annotations
 
 import os
@@ -118,11 +120,11 @@ def _parallel(parallel: Any) -> dict[str, Any]:
     }
 
 
-def _abbreviate(ops: Any, attention_ops: list[str]) -> list[str] | None:
+def _abbreviate(given: Any, attention_ops: list[str]) -> list[str] | None:
     """The release's long default list of attention ops as one word."""
-    if ops is None:
+    if given is None:
         return None
-    ops = list(ops)
+    ops: list[str] = list(given)
     if attention_ops and ops[: len(attention_ops)] == attention_ops:
         return ["<attention_ops>", *ops[len(attention_ops) :]]
     return ops

@@ -1,0 +1,185 @@
+"""From the settings of a `vllm serve` line to a Deployment, with what had to be assumed and what is not modelled."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any, NamedTuple
+
+from ..deployment import Deployment
+from ..errors import InputError, StartupError, shorten
+from ..model_shape import ModelShape
+from ..releases import table
+from ..sections import AttentionOptions, CompilationOptions, Gpu, KVTransferOptions, PassOptions, Software
+from .safe_json import shown
+from .serve_args import ServeArgs
+
+SECTIONS: dict[str, Collection[str]] = {
+    "compilation_config": CompilationOptions.model_fields,
+    "attention_config": AttentionOptions.model_fields,
+    "kv_transfer_config": KVTransferOptions.model_fields,
+}
+OWN = ("vllm", "gpu", "gpus_per_node", "model", "software", "usage_context", "env")
+"""Fields of a Deployment that no flag sets under that name."""
+SPECULATIVE = (("spec_method", "method"), ("spec_model", "model"), ("spec_tokens", "num_speculative_tokens"))
+NO_DRAFT_MODEL = ("ngram", "[ngram]", "ngram_gpu", "suffix", "mtp")
+LEVELS = {text: level for level in range(4) for text in (str(level), f"O{level}")}
+
+
+class ServedDeployment(NamedTuple):
+    """What a line asks for.
+
+    Attributes:
+        deployment: the request.
+        assumptions: what the line does not say and is assumed, one line each.
+        ignored: settings that vLLM takes and that are not modelled, one line each.
+    """
+
+    deployment: Deployment
+    assumptions: tuple[str, ...]
+    ignored: tuple[str, ...]
+
+
+def to_deployment(
+    args: ServeArgs,
+    *,
+    gpu: Gpu | None = None,
+    gpus_per_node: int | None = None,
+    software: Software | None = None,
+    model: ModelShape | None = None,
+    env: Mapping[str, str] | None = None,
+) -> ServedDeployment:
+    """The deployment that a command line describes.
+
+    Args:
+        args: of parse_serve.
+        gpu, gpus_per_node, software: where it would run; None: the defaults of Deployment, which is said.
+        model: the model's shape. None: from the path or the catalogue by the line's name, else a dense 8B decoder.
+        env: environment variables of the command.
+
+    Raises:
+        InputError: a value is beyond what cgplan takes, or the model's files cannot be used.
+        StartupError: vLLM would refuse a value after parsing.
+    """
+    asked = _Asked(args)
+    fields = asked.fields()
+    fields["model"] = model if model is not None else asked.model()
+    for name, value in (("gpu", gpu), ("gpus_per_node", gpus_per_node), ("software", software)):
+        if value is not None:
+            fields[name] = value
+    if gpu is None:
+        asked.assumptions.append(f"GPU: {Gpu().name}; the line does not name one.")
+    if env:
+        fields["env"] = dict(env)
+    return ServedDeployment(Deployment(**fields), tuple(asked.assumptions), tuple(asked.ignored))
+
+
+class _Asked:
+    """Collects the fields of one deployment."""
+
+    def __init__(self, args: ServeArgs) -> None:
+        self.args = args
+        self.assumptions: list[str] = []
+        self.ignored: list[str] = []
+
+    def fields(self) -> dict[str, Any]:
+        given = self.args.values.items()
+        known = Deployment.model_fields.keys() - set(OWN)
+        found: dict[str, Any] = {dest: value for dest, value in given if dest in known and value is not None}
+        found["vllm"] = self.args.release
+        self._add_numbers(found)
+        for name, modelled in SECTIONS.items():
+            if name in found:
+                found[name] = self._section(name, found[name], modelled)
+        found.pop("speculative_config", None)
+        speculative = self._speculative()
+        if speculative:
+            found["speculative_config"] = speculative
+        if self.args.values.get("hf_overrides"):
+            self.ignored.append("hf_overrides: the model's shape is taken without them")
+        return found
+
+    def _add_numbers(self, found: dict[str, Any]) -> None:
+        if found.get("max_model_len") == -1:
+            del found["max_model_len"]
+            self.assumptions.append("max_model_len auto: the model's own length is taken; what fits is not looked at.")
+        blocks = self.args.values.get("num_gpu_blocks_override")
+        if blocks is not None:
+            found["num_gpu_blocks"] = blocks
+        if "optimization_level" in found:
+            found["optimization_level"] = _level(str(found["optimization_level"]))
+
+    def _section(self, name: str, given: Mapping[str, Any], known: Collection[str]) -> dict[str, Any]:
+        """The keys that are modelled; vLLM has accepted all of them."""
+        section = {key: value for key, value in given.items() if key in known}
+        unread = [key for key in given if key not in known]
+        passes = section.get("pass_config")
+        if isinstance(passes, dict):
+            section["pass_config"] = {k: v for k, v in passes.items() if k in PassOptions.model_fields}
+            unread += [f"pass_config.{key}" for key in passes if key not in PassOptions.model_fields]
+        self.ignored += [_not_modelled(name, key) for key in unread]
+        return {key: value for key, value in section.items() if value is not None}
+
+    def _speculative(self) -> dict[str, Any]:
+        given = self.args.values.get("speculative_config")
+        if given is not None and not isinstance(given, dict):
+            raise _refused("--speculative-config", "is not a JSON object", "ValidationError")
+        config = dict(given or {})
+        for dest, key in SPECULATIVE:
+            value = self.args.values.get(dest)
+            if value is None:
+                continue
+            if key in config:
+                flag = "--" + dest.replace("_", "-")
+                raise _refused(flag, f"and --speculative-config.{key} exclude each other", "ValueError")
+            config[key] = value
+        config = {key.replace("-", "_"): value for key, value in config.items()}
+        for key in [key for key in config if key in table("config_fields")["speculative_config"]["fields"]]:
+            del config[key]
+            self.ignored.append(_not_modelled("speculative_config", key))
+        if isinstance(config.get("model"), str):
+            config["model"] = self._draft(config["model"], str(config.get("method")))
+        return config
+
+    def _draft(self, name: str, method: str) -> ModelShape | None:
+        if name in NO_DRAFT_MODEL or method in ("ngram", "ngram_gpu", "suffix"):
+            return None
+        return self._shape(name, "draft", "Draft model")
+
+    def model(self) -> ModelShape:
+        name = self.args.model if self.args.model is not None else self.args.get("model")
+        if self.args.model is None:
+            self.assumptions.append(f"Model: {name}, vLLM's default; the line names none.")
+        return self._shape(str(name), self.args.values.get("runner", "auto"), "Model")
+
+    def _shape(self, name: str, runner: str, what: str) -> ModelShape:
+        from .catalogue import resolve_model
+
+        try:
+            return resolve_model(name, runner=runner)
+        except InputError as error:
+            if error.code not in ("CG910", "CG915"):
+                raise
+        except RuntimeError:  # ~NAME of a user who is not here
+            pass
+        said = shorten(shown(name), 80)
+        self.assumptions.append(
+            f"{what}: a dense 8B decoder in the place of {said}, which is neither here nor in the catalogue."
+        )
+        return ModelShape(name=said)
+
+
+def _level(text: str) -> int:
+    level = LEVELS.get(text)
+    if level is None:
+        raise _refused("-O", f"{shorten(text, 40)!r} is no optimisation level", "ValidationError", "give -O0 to -O3")
+    return level
+
+
+def _not_modelled(section: str, key: str) -> str:
+    return f"{section}.{key}: vLLM reads it; what it does to CUDA graphs is not modelled"
+
+
+def _refused(where: str, message: str, raised_as: str, fix: str | None = None) -> StartupError:
+    return StartupError(
+        f"{where}: {message}", code="CG903", raised_as=raised_as, raised_in="EngineArgs", where=where, fix=fix
+    )
