@@ -12,7 +12,8 @@ from cgplan.errors import InputError
 from cgplan.report.words import sentence
 from cgplan.resolve.backends.table import support_table
 
-from .options import DeploymentOptions, with_deployment
+from .decorate import with_deployment
+from .options import DeploymentOptions
 from .request import deployment_of
 
 EPILOG = """\

@@ -10,7 +10,8 @@ import typer
 from cgplan.errors import InputError
 from cgplan.releases import SUPPORTED, canonical
 
-from .options import DeploymentOptions, with_deployment
+from .decorate import with_deployment
+from .options import DeploymentOptions
 from .request import deployment_of
 
 EPILOG = """\

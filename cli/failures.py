@@ -1,4 +1,4 @@
-"""How an error reaches the user: one line what, one line where, one line fix; never a traceback."""
+"""How an error reaches the user: one line that says what, where and how to mend it; never a traceback."""
 
 from __future__ import annotations
 
@@ -23,11 +23,9 @@ ClickException: type[Exception] = typer.BadParameter.__mro__[2]
 
 def report(error: CgplanError, as_json: bool) -> int:
     """Print `error`; with `as_json` also as a document on stdout. Returns the exit status."""
-    say(f"error[{error.code}]: {error.message}")
-    if error.where and error.where not in error.message:
-        say(f"  where: {error.where}")
-    if error.fix:
-        say(f"  fix:   {error.fix}")
+    where = f" [{error.where}]" if error.where and error.where not in error.message else ""
+    fix = f"; fix: {error.fix}" if error.fix else ""
+    say(f"error[{error.code}]: {error.message}{where}{fix}")
     if as_json:
         print(json.dumps({"schema_version": 1, "error": error.as_dict()}, indent=2))
     return WRONG

@@ -1,19 +1,13 @@
 """The options of every command that needs a deployment, named as vLLM's flags, declared once.
 
-`with_deployment` gives them to a command; `request.py` makes the Deployment of them.
+`decorate.py` gives them to a command; `request.py` makes the Deployment of them.
 """
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable
-from typing import Annotated, Any, Concatenate, Optional, ParamSpec, get_type_hints
+from typing import Annotated, Any, Optional
 
 import typer
-
-from cgplan.errors import CgplanError
-
-P = ParamSpec("P")
 
 
 def _flag(*names: str, panel: str, help: str, **more: Any) -> Any:
@@ -214,34 +208,3 @@ class DeploymentOptions:
         _Bool,
         _draft("--specialize-active-lora/--no-specialize-active-lora", help="A graph for each number of adapters."),
     ] = None
-
-
-def with_deployment(
-    function: Callable[Concatenate[DeploymentOptions, P], int],
-) -> Callable[..., int]:
-    """A typer command: `function`, with the shared options beside its own."""
-    hints = get_type_hints(DeploymentOptions, include_extras=True)
-    own_hints = get_type_hints(function, include_extras=True)
-    own = list(inspect.signature(function).parameters.values())[1:]
-
-    def command(**given: Any) -> int:
-        options = DeploymentOptions()
-        for name in hints:
-            setattr(options, name, given.pop(name))
-        try:
-            return function(options, **given)  # type: ignore[call-arg]
-        except CgplanError as error:
-            from .naming import as_typed
-
-            raise as_typed(error, options) from None
-
-    keyword = inspect.Parameter.KEYWORD_ONLY
-    parameters = [p.replace(kind=keyword, annotation=own_hints[p.name]) for p in own]
-    parameters += [
-        inspect.Parameter(name, keyword, default=getattr(DeploymentOptions, name), annotation=hint)
-        for name, hint in hints.items()
-    ]
-    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    command.__annotations__ = {p.name: p.annotation for p in parameters}
-    command.__doc__ = function.__doc__
-    return command

@@ -13,7 +13,8 @@ from cgplan.errors import InputError, as_fix, did_you_mean
 from cgplan.report.words import as_option, sentence
 
 from . import values
-from .options import DeploymentOptions, with_deployment
+from .decorate import with_deployment
+from .options import DeploymentOptions
 from .request import Asked, deployment_of
 
 EPILOG = """\

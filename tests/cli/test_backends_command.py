@@ -93,7 +93,8 @@ def test_bad_input_is_one_line(cgplan: Run, line: str, code: str) -> None:
     status, _, err = cgplan(f"backends {line}")
     assert status == 2
     assert err.startswith(f"error[{code}]: ")
-    assert [text.partition(":")[0].strip() for text in err.splitlines()[1:]] in (["where", "fix"], ["fix"])
+    assert err.count("\n") == 1
+    assert "; fix: " in err
 
 
 def test_markdown_has_whole_tables(cgplan: Run) -> None:
@@ -107,10 +108,10 @@ def test_markdown_has_whole_tables(cgplan: Run) -> None:
 
 
 def test_an_unknown_release_offers_the_nearest(cgplan: Run) -> None:
-    status, out, err = cgplan("resolve --vllm 0.34.0")
+    status, out, err = cgplan("resolve --vllm 99.0.0")
     assert (status, out) == (2, "")
-    assert err.startswith("error[CG801]: vLLM release '0.34.0' is not known to cgplan; the nearest is 0.33.0\n")
-    assert "--assume-release 0.33.0" in err
+    assert err.startswith("error[CG801]: vLLM release '99.0.0' is not known to cgplan; the nearest is ")
+    assert f"--assume-release {SUPPORTED[-1]}" in err
     assert "--assume-release 0.22.1" in cgplan("backends --vllm 0.22.7")[2]
 
 
@@ -137,7 +138,7 @@ def test_assume_release(cgplan: Run, command: str, line: str, release: str, note
 def test_the_release_to_assume_is_checked(cgplan: Run) -> None:
     status, _, err = cgplan("backends --vllm 0.34.0 --assume-release 0.35.0")
     assert status == 2
-    assert "where: --assume-release" in err
+    assert "[--assume-release]" in err
 
 
 def test_the_screen_is_read_only_where_it_is_shown() -> None:

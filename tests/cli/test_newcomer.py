@@ -59,7 +59,7 @@ def test_two_values_are_refused(ask: Callable[..., Answer], line: str, message: 
     assert (status, out) == (2, "")
     assert err.startswith("error[CG907]: ")
     assert message in err
-    assert "fix:   drop one of the two" in err
+    assert "fix: drop one of the two" in err
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_an_empty_value_is_refused(ask: Callable[..., Answer], option: str, blan
     status, _, err = ask(option, blank)
     assert status == 2
     assert err.startswith("error[CG906]: the value of -")
-    assert "is empty\n" in err
+    assert "is empty; fix: " in err
 
 
 @pytest.mark.parametrize("line", ["-ac.backend=", "-sc.method=", "-cc.cudagraph_mode=", "-cc.backend="])
@@ -112,13 +112,13 @@ def test_an_empty_key_is_refused(ask: Callable[..., Answer], line: str) -> None:
     [
         ('{"": 1}', "a key of the JSON is empty"),
         ('{"cudagraph_mode": ""}', "the value of -cc.cudagraph_mode is empty"),
-        ('{"pass_config": {"x": 1}}', "-cc.pass_config has no field x\n  where: -cc.pass_config.x"),
-        ('{"modus": 1}', "-cc has no field modus\n  where: -cc.modus"),
-        ('{"mode": 99}', "unknown compilation mode 99\n  where: -cc.mode\n  fix:   known: NONE, STOCK_TORCH_COMPILE"),
-        ('{"cudagraph_mode": [1]}', "unknown CUDA graph mode [1]\n  where: -cc.cudagraph_mode"),
-        ('{"custom_ops": 3}', "input should be a list, got 3\n  where: -cc.custom_ops"),
-        ('{"pass_config": 3}', "input should be a JSON object, got 3\n  where: -cc.pass_config"),
-        ('{"compile_sizes": [1.5]}', "a valid integer, got 1.5\n  where: -cc.compile_sizes.0\n"),
+        ('{"pass_config": {"x": 1}}', "-cc.pass_config has no field x [-cc.pass_config.x]"),
+        ('{"modus": 1}', "-cc has no field modus [-cc.modus]"),
+        ('{"mode": 99}', "unknown compilation mode 99 [-cc.mode]; fix: known: NONE, STOCK_TORCH_COMPILE"),
+        ('{"cudagraph_mode": [1]}', "unknown CUDA graph mode [1] [-cc.cudagraph_mode]"),
+        ('{"custom_ops": 3}', "input should be a list, got 3 [-cc.custom_ops]"),
+        ('{"pass_config": 3}', "input should be a JSON object, got 3 [-cc.pass_config]"),
+        ('{"compile_sizes": [1.5]}', "a valid integer, got 1.5 [-cc.compile_sizes.0]"),
     ],
 )
 def test_json_keys_are_named_as_typed(ask: Callable[..., Answer], config: str, message: str) -> None:
@@ -164,7 +164,7 @@ WHOLE = ("-tp", "-dp", "-pp", "-n", "--spec-tokens", "--block-size", "--max-lora
 def test_numbers_are_refused_alike(ask: Callable[..., Answer], option: str, text: str) -> None:
     status, _, err = ask(option, text)
     assert status == 2
-    assert err.startswith(f"error[CG906]: {text!r} is not a whole number\n  where: {option}\n  fix:   give a whole")
+    assert err.startswith(f"error[CG906]: {text!r} is not a whole number [{option}]; fix: give a whole")
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,8 @@ import pytest
 from cgplan import Deployment, ModelShape
 from cgplan.cli import request
 from cgplan.cli.argv import normalise
-from cgplan.cli.options import DeploymentOptions, with_deployment
+from cgplan.cli.decorate import with_deployment
+from cgplan.cli.options import DeploymentOptions
 from cgplan.cli.request import Asked, deployment_of
 from cgplan.errors import CgplanError
 

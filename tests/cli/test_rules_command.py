@@ -91,7 +91,7 @@ def test_an_unknown_release(cgplan: Run, flag: str) -> None:
     status, out, err = cgplan(f"rules {flag} 0.12")
     assert (status, out) == (2, "")
     assert err.splitlines()[0].startswith("error[CG801]")
-    assert f"where: {flag}" in err
+    assert f"[{flag}]" in err
     assert "--assume-release" not in err
 
 

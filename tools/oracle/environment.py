@@ -87,8 +87,19 @@ def setup(environment: Environment) -> None:
     ready = environment.venv / f"ready-for-{environment.release}"
     if not ready.exists():
         print(f"installing the dependencies of vLLM {environment.release}", flush=True)
+        before = _installed(environment)
         _install_dependencies(environment)
+        if _installed(environment) != before:
+            # A package may have changed under the other releases: they are looked at again when they are named.
+            for other in environment.venv.glob("ready-for-*"):
+                other.unlink()
         ready.touch()
+
+
+def _installed(environment: Environment) -> str:
+    """What is installed, with versions."""
+    command = [str(environment.python), "-m", "pip", "freeze", "--disable-pip-version-check"]
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout
 
 
 def _pip(environment: Environment, *arguments: str, **variables: str) -> None:
