@@ -15,7 +15,9 @@ from ._version import __version__
 if TYPE_CHECKING:
     from .deployment import Deployment
     from .errors import CgplanError, InputError, StartupError
+    from .inputs.catalogue import load_model
     from .model_shape import ModelShape
+    from .releases.gpus import gpu
     from .resolve import Batch, Dispatch, Graph, Overrides, Resolution, resolve
     from .sections import (
         AttentionOptions,
@@ -52,6 +54,8 @@ _HOMES = {
     "SpeculativeOptions": "sections",
     "StartupError": "errors",
     "UsageContext": "vocabulary",
+    "gpu": "releases.gpus",
+    "load_model": "inputs.catalogue",
     "resolve": "resolve",
 }
 
@@ -79,6 +83,8 @@ __all__ = [  # noqa: RUF022
     "SpeculativeOptions",
     "StartupError",
     "UsageContext",
+    "gpu",
+    "load_model",
     "resolve",
 ]
 
@@ -95,4 +101,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOMES})
+    return sorted(__all__)

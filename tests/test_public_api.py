@@ -45,6 +45,8 @@ PUBLIC = [
     "SpeculativeOptions",
     "StartupError",
     "UsageContext",
+    "gpu",
+    "load_model",
     "__version__",
     "resolve",
 ]

@@ -91,6 +91,10 @@ def resolve_model(text: str, *, runner: str = "auto") -> ModelShape:
     raise _unknown(text)
 
 
+load_model = resolve_model
+"""The name that `cgplan.load_model` has."""
+
+
 def _looks_like_path(text: str) -> bool:
     return text.startswith(("/", "./", "../", "~", ".\\")) or text.endswith((".json", "/")) or text.count("/") > 1
 

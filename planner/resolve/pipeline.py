@@ -7,7 +7,7 @@ attention backends are known stands in `settle.py`. Step numbers follow docs/arc
 from __future__ import annotations
 
 from ..deployment import Deployment
-from ..errors import StartupError
+from ..errors import InputError, StartupError
 from ..releases import canonical
 from ..trace import Rule, Trace
 from ..vocabulary import CUDAGraphMode
@@ -57,9 +57,16 @@ def resolve(deployment: Deployment, overrides: Overrides = NONE) -> Resolution:
     Deterministic and without I/O but for cgplan's own data files.
 
     Raises:
-        InputError: the release, a backend or an environment value is unknown.
+        InputError: the release, a backend or an environment value is unknown, or `deployment` is no Deployment.
         StartupError: vLLM would refuse to start; it says at which stage.
     """
+    if not isinstance(deployment, Deployment):
+        raise InputError(
+            f"resolve takes a Deployment, got {type(deployment).__name__}",
+            code="CG903",
+            where="deployment",
+            fix="make one: Deployment(max_num_seqs=256)",
+        )
     trace = Trace()
     engine = configure(deployment, trace)
     try:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from resolve_helpers import (
     EMBEDDER,
@@ -186,3 +188,9 @@ def test_startup_errors_are_the_public_type() -> None:
     with pytest.raises(StartupError) as caught:
         resolve(given(max_cudagraph_capture_size=0))
     assert set(caught.value.as_dict()) == {"code", "message", "where", "fix", "stage", "raised_as", "raised_in"}
+
+
+@pytest.mark.parametrize("wrong", [None, {}, "x", 3])
+def test_resolve_takes_a_deployment(wrong: Any) -> None:
+    with pytest.raises(InputError, match="takes a Deployment"):
+        resolve(wrong)
