@@ -13,6 +13,7 @@ goldens: Any = importlib.import_module("oracle.goldens")
 compare: Any = importlib.import_module("oracle.compare")
 sampling: Any = importlib.import_module("oracle.sampling")
 errors: Any = importlib.import_module("oracle.inside.errors")
+models: Any = importlib.import_module("oracle.models")
 parity: Any = importlib.import_module("parity")
 
 GOLDEN = Path(__file__).parent.parent.parent / "fixtures" / "golden"
@@ -109,3 +110,11 @@ def test_errors_lose_paths_values_and_links() -> None:
     )
     assert described["message"] == "Value error, no [type=value_error]\nat <workdir>/models"
     assert described["type"] == "ValueError"
+
+
+def test_models_are_written_whole(tmp_path: Path) -> None:
+    models.write(tmp_path)
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("config.json")}
+    models.write(tmp_path)
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("config.json")} == before
+    assert not [path for path in tmp_path.rglob("*") if path.is_file() and path.name != "config.json"]

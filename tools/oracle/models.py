@@ -6,6 +6,7 @@ Standard library only: the module is also imported by the process that runs vLLM
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -59,4 +60,11 @@ def write(folder: Path) -> None:
     """A folder for each model, holding its config.json, as vLLM reads a local model."""
     for name, entry in entries().items():
         (folder / name).mkdir(parents=True, exist_ok=True)
-        (folder / name / "config.json").write_text(json.dumps(entry["config"], sort_keys=True), encoding="utf-8")
+        target = folder / name / "config.json"
+        text = json.dumps(entry["config"], sort_keys=True)
+        if target.exists() and target.read_text(encoding="utf-8") == text:
+            continue
+        # Two runs may share the folder: one must never read half of what the other writes.
+        half = target.with_suffix(f".{os.getpid()}")
+        half.write_text(text, encoding="utf-8")
+        half.replace(target)
