@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import Any, Concatenate, ParamSpec, get_type_hints
+from typing import Annotated, Any, Concatenate, ParamSpec, get_args, get_origin, get_type_hints
 
 from cgplan.errors import CgplanError
 
@@ -18,7 +18,7 @@ def with_deployment(
 ) -> Callable[..., int]:
     """A typer command: `function`, with the shared options beside its own."""
     hints = get_type_hints(DeploymentOptions, include_extras=True)
-    own_hints = get_type_hints(function, include_extras=True)
+    own_hints = {name: _annotated(hint) for name, hint in get_type_hints(function, include_extras=True).items()}
     own = list(inspect.signature(function).parameters.values())[1:]
 
     def command(**given: Any) -> int:
@@ -42,3 +42,8 @@ def with_deployment(
     command.__annotations__ = {p.name: p.annotation for p in parameters}
     command.__doc__ = function.__doc__
     return command
+
+
+def _annotated(hint: Any) -> Any:
+    """`hint` as written: Python 3.10 wraps that of a parameter whose default is None in one more Optional."""
+    return next((part for part in get_args(hint) if get_origin(part) is Annotated), hint)
