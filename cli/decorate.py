@@ -18,7 +18,7 @@ def with_deployment(
 ) -> Callable[..., int]:
     """A typer command: `function`, with the shared options beside its own."""
     hints = get_type_hints(DeploymentOptions, include_extras=True)
-    own_hints = {name: _annotated(hint) for name, hint in get_type_hints(function, include_extras=True).items()}
+    own_hints = {name: annotated(hint) for name, hint in get_type_hints(function, include_extras=True).items()}
     own = list(inspect.signature(function).parameters.values())[1:]
 
     def command(**given: Any) -> int:
@@ -44,6 +44,6 @@ def with_deployment(
     return command
 
 
-def _annotated(hint: Any) -> Any:
+def annotated(hint: Any) -> Any:
     """`hint` as written: Python 3.10 wraps that of a parameter whose default is None in one more Optional."""
     return next((part for part in get_args(hint) if get_origin(part) is Annotated), hint)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Annotated, Any, Optional
 
 import pytest
 
 from cgplan import Deployment, ModelShape
 from cgplan.cli import request
 from cgplan.cli.argv import normalise
-from cgplan.cli.decorate import with_deployment
+from cgplan.cli.decorate import annotated, with_deployment
 from cgplan.cli.options import DeploymentOptions
 from cgplan.cli.request import Asked, deployment_of
 from cgplan.errors import CgplanError
@@ -183,3 +183,11 @@ def test_the_default_is_the_default_deployment(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr("cgplan.inputs.devices.detect", lambda: None)
     assert asked("").deployment == Deployment()
     assert asked("").deployment.model == ModelShape()
+
+
+def test_a_hint_is_taken_as_it_was_written() -> None:
+    """Python 3.10 wraps the hint of a parameter whose default is None once more, which hides the option from typer."""
+    written = Annotated[Optional[str], "option"]  # noqa: UP045
+    assert annotated(Optional[written]) == written  # noqa: UP045
+    assert annotated(written) == written
+    assert annotated(int) is int
