@@ -232,7 +232,8 @@ def _check_draft(engine: Engine, options: SpeculativeOptions, method: str, draft
     if draft_tp not in (1, tp):
         _refuse(DRAFT_TP, f"draft_tensor_parallel_size {draft_tp} is neither 1 nor {tp}", None, DRAFT_TP.instead)
     _check_stages(engine, method, draft)
-    check_model(draft, draft_tp, "SpeculativeConfig")
+    experts = engine.deployment.enable_expert_parallel and engine.facts["speculative"]["draft_takes_expert_parallel"]
+    check_model(draft, draft_tp, "SpeculativeConfig", expert_parallel=experts)
     target = engine.deployment.model
     if method == "draft_model" and not options.use_heterogeneous_vocab and draft.vocab_size != target.vocab_size:
         _refuse(

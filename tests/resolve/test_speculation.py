@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from resolve_helpers import MAMBA, MLA, V1, V2, codes, compiling, configured, drafting, given, outcome, refused
+from resolve_helpers import MAMBA, MLA, MOE, V1, V2, codes, compiling, configured, drafting, given, outcome, refused
 
 from cgplan import (
     AttentionCGSupport,
@@ -307,3 +307,14 @@ def test_multi_module_mtp(method: str, layers: int | None, tokens: int, several:
     draft = MLA.model_copy(update={"num_nextn_predict_layers": layers})
     found = Speculation(method, tokens, draft, None, SpeculativeOptions())
     assert found.is_multi_module_mtp is several
+
+
+@pytest.mark.parametrize(("release", "starts"), [("0.29.0", True), ("0.30.0", False), ("0.31.0", True)])
+def test_expert_parallelism_and_a_draft_without_experts(release: str, starts: bool) -> None:
+    """vllm/config/speculative.py:1757 @ 0.30.0: the flag holds for the draft too, which has no experts."""
+    fields = {"vllm": release, "model": MOE, "enable_expert_parallel": True, "speculative_config": drafting("eagle")}
+    if starts:
+        assert outcome(**fields).vllm_version == release
+    else:
+        error = refused(**fields)
+        assert (error.code, error.raised_in) == ("CG608", "SpeculativeConfig")
