@@ -196,6 +196,8 @@ def check_kv_cache_dtype(engine: Engine) -> None:
         return
     if not holds(engine.release, KV_DTYPE.since):
         return
+    if asked == "bfloat16" and engine.deployment.model.architecture in engine.facts["hooks"]["bfloat16_cache_is_auto"]:
+        return
     _refuse(
         KV_DTYPE,
         f"kv_cache_dtype {asked} differs from the model's dtype {engine.dtype}",

@@ -13,6 +13,7 @@ from resolve_helpers import (
     GIB,
     H100,
     L4,
+    MLA,
     MOE,
     RTX5090,
     T4,
@@ -252,3 +253,13 @@ def test_a_prefix_lm_names_what_is_not_modelled() -> None:
     model = ModelShape(is_multimodal_model=True, is_mm_prefix_lm=True)
     assert "CG105" in finding_codes(outcome(model=model))
     assert "CG105" not in finding_codes(outcome(model=model, max_num_batched_tokens=8192))
+
+
+@pytest.mark.parametrize(("name", "starts"), [("DeepseekV32ForCausalLM", True), ("DeepseekV3ForCausalLM", False)])
+def test_a_bfloat16_cache_is_auto_for_deepseek_v3_2(name: str, starts: bool) -> None:
+    """vllm/model_executor/models/config.py:74-86: its hook runs before the comparison with the model's dtype."""
+    fields = {"model": MLA.model_copy(update={"architectures": (name,)}), "dtype": "float16"}
+    if starts:
+        assert outcome(kv_cache_dtype="bfloat16", **fields).config["dtype"] == "float16"
+    else:
+        assert refused(kv_cache_dtype="bfloat16", **fields).code == "CG135"
