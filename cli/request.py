@@ -163,10 +163,10 @@ def _model(options: DeploymentOptions, assumptions: list[str]) -> ModelShape:
 
 
 def _shape(name: str, flag: str, runner: str = "auto") -> ModelShape:
-    from cgplan.inputs.catalogue import resolve_model
+    from cgplan.inputs.catalogue import load_model
 
     try:
-        return resolve_model(name, runner=runner)
+        return load_model(name, runner=runner)
     except InputError as error:
         if error.where in (None, "model"):
             error.where = flag

@@ -19,6 +19,7 @@ from pydantic import (
 
 from .errors import InputError, did_you_mean, shorten
 from .model_shape import ModelShape, Tuple
+from .releases import SUPPORTED
 from .sections import (
     MAX_COUNT,
     AttentionOptions,
@@ -34,7 +35,7 @@ from .sections import (
 )
 from .vocabulary import AttentionCGSupport, UsageContext
 
-LATEST = "0.33.0"
+LATEST = SUPPORTED[-1]
 
 ALL2ALL_BACKENDS = (
     "naive",

@@ -70,7 +70,7 @@ def load(model_id: str, *, runner: str = "auto") -> ModelShape:
     return shape.model_copy(update={"confidence": record["confidence"] or None})
 
 
-def resolve_model(text: str, *, runner: str = "auto") -> ModelShape:
+def load_model(text: str, *, runner: str = "auto") -> ModelShape:
     """The shape of what a user calls a model: a path, or an id of `cgplan models`. A path that exists wins.
 
     Raises:
@@ -89,10 +89,6 @@ def resolve_model(text: str, *, runner: str = "auto") -> ModelShape:
             fix="give the model's directory, its config.json, or an id of `cgplan models`",
         )
     raise _unknown(text)
-
-
-load_model = resolve_model
-"""The name that `cgplan.load_model` has."""
 
 
 def _looks_like_path(text: str) -> bool:

@@ -152,10 +152,10 @@ class _Asked:
         return self._shape(str(name), self.args.values.get("runner", "auto"), "Model")
 
     def _shape(self, name: str, runner: str, what: str) -> ModelShape:
-        from .catalogue import resolve_model
+        from .catalogue import load_model
 
         try:
-            return resolve_model(name, runner=runner)
+            return load_model(name, runner=runner)
         except InputError as error:
             if error.code not in ("CG910", "CG915"):
                 raise

@@ -15,6 +15,7 @@ from ..resolve.backends.groups import AttentionGroup
 from ..resolve.backends.table import FOLDER, Row, SupportTable
 from ..vocabulary import AttentionCGSupport
 from .console import console
+from .tables import show_list
 
 STYLES = {
     AttentionCGSupport.ALWAYS: "full",
@@ -64,8 +65,8 @@ def show(table: SupportTable, model: str, gpu: str, out: Console | None = None) 
     out.print()
     out.print(_legend(table.vllm_version))
     _show_differences(out, table.differences)
-    _show_list(out, "Assumed", table.assumptions)
-    _show_list(out, "Not modelled", table.not_modelled)
+    show_list(out, "Assumed", table.assumptions)
+    show_list(out, "Not modelled", table.not_modelled)
 
 
 def _text(*parts: tuple[str, str]) -> Text:
@@ -256,17 +257,3 @@ def _unlisted(difference: Difference) -> str:
 
 def _level_of(difference: Difference) -> str:
     return difference.does.partition(":")[0]
-
-
-def _show_list(out: Console, title: str, items: Iterable[str]) -> None:
-    lines = list(items)
-    if not lines:
-        return
-    out.print()
-    out.print(Text(title, style="key"))
-    grid = Table.grid(padding=(0, 1, 0, 0))
-    grid.add_column()
-    grid.add_column()
-    for line in lines:
-        grid.add_row("•", line)
-    out.print(grid)

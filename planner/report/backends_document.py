@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from ..resolve.backends import BackendChoice
 from ..resolve.backends.table import Row, SupportTable
+from ..resolve.document import backend_part
 
 SCHEMA_VERSION = 1
 
@@ -18,7 +18,7 @@ def as_document(table: SupportTable, model: str, gpu: str) -> dict[str, Any]:
         "vllm_version": table.vllm_version,
         "gpu": gpu,
         "model": model,
-        "backend": _choice(table.choice) if table.choice is not None else None,
+        "backend": backend_part(table.choice) if table.choice is not None else None,
         "asked": table.asked,
         "why": table.why,
         "refused": table.refused.as_dict() if table.refused is not None else None,
@@ -27,16 +27,6 @@ def as_document(table: SupportTable, model: str, gpu: str) -> dict[str, Any]:
         "differences": [{**asdict(d), "levels": list(d.levels)} for d in table.differences],
         "assumptions": list(table.assumptions),
         "not_modelled": list(table.not_modelled),
-    }
-
-
-def _choice(choice: BackendChoice) -> dict[str, Any]:
-    return {
-        "name": choice.name,
-        "support": choice.support.name,
-        "weakest": choice.weakest,
-        "groups": [{**asdict(group), "support": group.support.name} for group in choice.groups],
-        "rejected": [{"name": name, "reasons": list(reasons)} for name, reasons in choice.rejected],
     }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -11,7 +12,7 @@ from ..resolve.resolution import Resolution
 from ..vocabulary import CUDAGraphMode
 from . import bars
 from .batches import BatchAnswer
-from .words import counted
+from .words import counted, sentence
 
 BLOCK_WIDTH = 36
 """Columns that three columns of the padding table take."""
@@ -54,3 +55,18 @@ def padding(resolution: Resolution, width: int) -> Table:
         line = [rows[at] for block in range(blocks) if (at := block * height + index) < len(rows)]
         table.add_row(*(cell for row in line for cell in row))
     return table
+
+
+def show_list(out: Console, title: str, items: Iterable[str]) -> None:
+    """`items` as sentences under `title`, one a bullet; nothing where there are none."""
+    lines = [sentence(item) for item in items]
+    if not lines:
+        return
+    out.print()
+    out.print(Text(title, style="key"))
+    grid = Table.grid(padding=(0, 1, 0, 0))
+    grid.add_column()
+    grid.add_column()
+    for line in lines:
+        grid.add_row("•", line)
+    out.print(grid)

@@ -20,7 +20,7 @@ from . import bars, tables, trace
 from .batches import answers
 from .console import console
 from .folding import fold
-from .words import as_option, counted, sentence
+from .words import as_option, counted
 
 MEANING = {
     CUDAGraphMode.FULL: "one graph holds the whole step",
@@ -81,8 +81,8 @@ def show(resolution: Resolution, screen: Screen, out: Console | None = None) -> 
         out.print()
         trace.show(out, resolution)
     _show_findings(out, resolution)
-    _show_list(out, "Assumed", resolution.assumptions)
-    _show_list(out, "Not modelled", resolution.not_modelled)
+    tables.show_list(out, "Assumed", resolution.assumptions)
+    tables.show_list(out, "Not modelled", resolution.not_modelled)
 
 
 def _title(resolution: Resolution, screen: Screen) -> Text:
@@ -317,17 +317,3 @@ def _show_findings(out: Console, resolution: Resolution) -> None:
         out.print(Padding(_line((finding.message, "")), (0, 0, 0, 2)))
         if finding.fix:
             out.print(Padding(_line(("fix: ", "fix"), (as_option(as_fix(finding.fix)), "")), (0, 0, 0, 2)))
-
-
-def _show_list(out: Console, title: str, items: Iterable[str]) -> None:
-    lines = [sentence(item) for item in items]
-    if not lines:
-        return
-    out.print()
-    out.print(Text(title, style="key"))
-    grid = Table.grid(padding=(0, 1, 0, 0))
-    grid.add_column()
-    grid.add_column()
-    for line in lines:
-        grid.add_row("•", line)
-    out.print(grid)

@@ -38,7 +38,7 @@ def as_document(resolution: Resolution) -> dict[str, Any]:
         "max_num_batched_tokens": r.max_num_batched_tokens,
         "max_model_len": r.max_model_len,
         "uniform_decode_query_len": r.uniform_decode_query_len,
-        "backend": _backend(r.backend),
+        "backend": backend_part(r.backend),
         "graphs": {
             "FULL": r.graph_count(CUDAGraphMode.FULL),
             "PIECEWISE": r.graph_count(CUDAGraphMode.PIECEWISE),
@@ -66,7 +66,8 @@ def as_document(resolution: Resolution) -> dict[str, Any]:
     }
 
 
-def _backend(choice: BackendChoice) -> dict[str, Any]:
+def backend_part(choice: BackendChoice) -> dict[str, Any]:
+    """The attention backends of `choice`; other documents hold the same part."""
     return {
         "name": choice.name,
         "support": choice.support.name,

@@ -160,6 +160,16 @@ class Resolution:
 
     def uniform_decode_coverage(self, num_active_loras: int = 0) -> Coverage:
         """Which graph decode batches of 1 to max_num_seqs requests run in."""
+        if num_active_loras not in self._decode_coverages:
+            self._decode_coverages[num_active_loras] = self._decode_coverage(num_active_loras)
+        return self._decode_coverages[num_active_loras]
+
+    @cached_property
+    def _decode_coverages(self) -> dict[int, Coverage]:
+        """By adapter count: findings, screen and document all ask."""
+        return {}
+
+    def _decode_coverage(self, num_active_loras: int) -> Coverage:
         return cover.uniform_decode(
             self.dispatch_batch,
             self.captures,

@@ -106,12 +106,12 @@ def read(engine: Engine) -> None:
     method = _method(engine, options)
     draft = options.model if options.model is not None else _own_draft(engine, method)
     if method not in NO_DRAFT_MODEL and draft is None:
-        _refuse(METHOD, f"speculative method {method} needs a draft model", "--spec-model", METHOD.instead)
+        refuse(METHOD, f"speculative method {method} needs a draft model", "--spec-model", METHOD.instead)
     if method == "mtp":
         _check_mtp(engine, draft)
     tokens = _tokens(options, method, draft)
     if engine.has(ADAPTIVE_METHOD) and options.enable_adaptive_verification and method != "dspark":
-        _refuse(
+        refuse(
             ADAPTIVE_METHOD,
             f"adaptive verification does not work with {method}",
             "speculative_config.enable_adaptive_verification",
@@ -146,7 +146,7 @@ def _check_settings(engine: Engine, options: SpeculativeOptions) -> None:
     known = {row["name"] for row in engine.facts["settings"]["SpeculativeConfig"]}
     for name in ("num_speculative_tokens_per_batch_size", "enable_adaptive_verification"):
         if getattr(options, name) and name not in known:
-            _refuse(
+            refuse(
                 UNKNOWN_SETTING,
                 f"SpeculativeConfig has no field {name} in {engine.release}",
                 f"speculative_config.{name}",
@@ -161,7 +161,7 @@ def _check_aux_hidden_states(engine: Engine, method: str) -> None:
         methods.append("dflash")
     kind = engine.deployment.model.model_type
     if supported and method in methods and not any(name in kind for name in supported):
-        _refuse(
+        refuse(
             AUX_HIDDEN_STATES,
             f"{method} does not work with model type {kind} in {engine.release}",
             "--spec-method",
@@ -176,7 +176,7 @@ def _method(engine: Engine, options: SpeculativeOptions) -> str:
         return "mtp"
     if method not in facts["methods"]:
         known = [*facts["methods"], *facts["mtp_aliases"]]
-        _refuse(
+        refuse(
             METHOD,
             f"unknown speculative method {method[:60]}",
             "--spec-method",
@@ -214,10 +214,10 @@ def _tokens(options: SpeculativeOptions, method: str, draft: ModelShape | None) 
         if method == "suffix":
             return options.suffix_decoding_max_tree_depth
         if not predicted:
-            _refuse(METHOD, "num_speculative_tokens is missing", "--spec-tokens", "give --spec-tokens")
+            refuse(METHOD, "num_speculative_tokens is missing", "--spec-tokens", "give --spec-tokens")
         return predicted
     if predicted and tokens > predicted and tokens % predicted:
-        _refuse(
+        refuse(
             N_PREDICT,
             f"{tokens} draft tokens are no multiple of the {predicted} MTP layers",
             "--spec-tokens",
@@ -230,13 +230,13 @@ def _check_draft(engine: Engine, options: SpeculativeOptions, method: str, draft
     tp = engine.deployment.tensor_parallel_size
     draft_tp = options.draft_tensor_parallel_size or tp
     if draft_tp not in (1, tp):
-        _refuse(DRAFT_TP, f"draft_tensor_parallel_size {draft_tp} is neither 1 nor {tp}", None, DRAFT_TP.instead)
+        refuse(DRAFT_TP, f"draft_tensor_parallel_size {draft_tp} is neither 1 nor {tp}", None, DRAFT_TP.instead)
     _check_stages(engine, method, draft)
     experts = engine.deployment.enable_expert_parallel and engine.facts["speculative"]["draft_takes_expert_parallel"]
     check_model(draft, draft_tp, "SpeculativeConfig", expert_parallel=experts)
     target = engine.deployment.model
     if method == "draft_model" and not options.use_heterogeneous_vocab and draft.vocab_size != target.vocab_size:
-        _refuse(
+        refuse(
             DRAFT_VOCABULARY,
             f"the draft model has {draft.vocab_size} vocabulary entries, the target {target.vocab_size}",
             "--spec-model",
@@ -263,7 +263,7 @@ def _check_draft_len(engine: Engine, options: SpeculativeOptions, draft: ModelSh
         return
     for whose, most in (("draft", draft.max_model_len), ("target", engine.max_model_len)):
         if asked > most:
-            _refuse(
+            refuse(
                 DRAFT_LEN,
                 f"speculative_config.max_model_len {asked} exceeds the {most} tokens of the {whose}",
                 "speculative_config.max_model_len",
@@ -271,7 +271,6 @@ def _check_draft_len(engine: Engine, options: SpeculativeOptions, draft: ModelSh
             )
 
 
-def _refuse(
-    rule: Rule, what: str, where: str | None, fix: str | None, raised_in: str = "SpeculativeConfig"
-) -> NoReturn:
+def refuse(rule: Rule, what: str, where: str | None, fix: str | None, raised_in: str = "SpeculativeConfig") -> NoReturn:
+    """Raise that vLLM would not start, by `rule`."""
     raise StartupError(what, code=rule.code, raised_in=raised_in, where=where, fix=fix)

@@ -6,12 +6,13 @@ Source: vllm/config/vllm.py:611-713, 1069-1127, 2341-2396 @ 0.33.0.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 from ..errors import StartupError
 from ..trace import Rule
 from ..vocabulary import CUDAGraphMode, Runner
 from . import dynamic_sd
+from .spec_config import refuse
 
 if TYPE_CHECKING:
     from .engine import Engine
@@ -242,7 +243,7 @@ def check_adaptive_verification(engine: Engine) -> None:
     elif engine.deployment.pipeline_parallel_size > 1:
         what = "pipeline parallelism"
     if what is not None:
-        _refuse(
+        refuse(
             ADAPTIVE_VERIFICATION,
             f"adaptive verification does not work with {what}",
             "speculative_config.enable_adaptive_verification",
@@ -264,9 +265,3 @@ def limit_model_len(engine: Engine, runner: Runner) -> None:
     longest = speculation.options.max_model_len or draft.max_model_len
     if longest < engine.max_model_len:
         engine.set(DRAFT_MAX_MODEL_LEN, "max_model_len", longest)
-
-
-def _refuse(
-    rule: Rule, what: str, where: str | None, fix: str | None, raised_in: str = "SpeculativeConfig"
-) -> NoReturn:
-    raise StartupError(what, code=rule.code, raised_in=raised_in, where=where, fix=fix)

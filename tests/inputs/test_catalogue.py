@@ -14,7 +14,7 @@ import pytest
 
 from cgplan import Deployment, resolve
 from cgplan.errors import InputError
-from cgplan.inputs.catalogue import catalogue_ids, load, resolve_model
+from cgplan.inputs.catalogue import catalogue_ids, load, load_model
 from cgplan.releases.gpus import gpu
 
 TOOL = Path(__file__).parents[2] / "tools" / "build_catalogue.py"
@@ -41,7 +41,7 @@ def test_spellings(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["Qwen/Qwen3-8C", "Qwen3-8B", "", "x" * 10_000, "\0", "a/b"])
 def test_unknown_id(name: str) -> None:
-    for ask in (load, resolve_model):
+    for ask in (load, load_model):
         with pytest.raises(InputError) as caught:
             ask(name)
         assert caught.value.code == "CG915"
@@ -51,7 +51,7 @@ def test_unknown_id(name: str) -> None:
 
 def test_nearest_names() -> None:
     with pytest.raises(InputError) as caught:
-        resolve_model("Qwen3-8B")
+        load_model("Qwen3-8B")
     assert "Qwen/Qwen3-8B" in (caught.value.fix or "")
 
 
@@ -61,16 +61,16 @@ def test_existing_path_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     folder.mkdir(parents=True)
     config = {"architectures": ["LlamaForCausalLM"], "model_type": "llama"}
     (folder / "config.json").write_text(json.dumps(config))
-    assert resolve_model("Qwen/Qwen3-8B").architectures == ("LlamaForCausalLM",)
-    assert resolve_model(str(folder / "config.json")).architectures == ("LlamaForCausalLM",)
-    assert resolve_model("qwen__qwen3-8b").architectures == ("Qwen3ForCausalLM",)
+    assert load_model("Qwen/Qwen3-8B").architectures == ("LlamaForCausalLM",)
+    assert load_model(str(folder / "config.json")).architectures == ("LlamaForCausalLM",)
+    assert load_model("qwen__qwen3-8b").architectures == ("Qwen3ForCausalLM",)
 
 
 @pytest.mark.parametrize("path", ["./none", "/no/such/folder", "config.json", "~/no-such-folder", "models/none/"])
 def test_missing_path(path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(InputError) as caught:
-        resolve_model(path)
+        load_model(path)
     assert caught.value.code == "CG910"
 
 
@@ -164,7 +164,7 @@ def test_an_unknown_architecture_names_the_file_and_what_is_near(name: str, fix:
     path = tmp_path / "mine.json"
     path.write_text(json.dumps({"architectures": [name], "model_type": "llama"}))
     with pytest.raises(InputError) as caught:
-        resolve_model(str(path))
+        load_model(str(path))
     assert caught.value.code == "CG913"
     assert caught.value.where == f"{path}: architectures"
     assert fix in (caught.value.fix or "")
@@ -172,7 +172,7 @@ def test_an_unknown_architecture_names_the_file_and_what_is_near(name: str, fix:
 
 def test_an_unknown_model_points_to_the_list() -> None:
     with pytest.raises(InputError) as caught:
-        resolve_model("bogus")
+        load_model("bogus")
     assert "cgplan models" in (caught.value.fix or "")
 
 

@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from cgplan import Deployment
-from cgplan.inputs.catalogue import resolve_model
+from cgplan.inputs.catalogue import load_model
 from cgplan.releases.gpus import gpu
 from cgplan.report.backends import show
 from cgplan.report.backends_markdown import as_markdown
@@ -21,9 +21,9 @@ CASES: dict[str, dict[str, Any]] = {
     "old": {"vllm": "0.20.2"},
     "b200": {"gpu": gpu("b200")},
     "refused": {"gpu": gpu("a100"), "attention_backend": "FLASHMLA"},
-    "sparse": {"model": resolve_model("deepseek-ai/DeepSeek-V3.2")},
-    "own attention": {"model": resolve_model("deepseek-ai/DeepSeek-V4-Flash")},
-    "hybrid": {"model": resolve_model("Qwen/Qwen3-Next-80B-A3B-Instruct")},
+    "sparse": {"model": load_model("deepseek-ai/DeepSeek-V3.2")},
+    "own attention": {"model": load_model("deepseek-ai/DeepSeek-V4-Flash")},
+    "hybrid": {"model": load_model("Qwen/Qwen3-Next-80B-A3B-Instruct")},
     "asked": {"attention_backend": "TRITON_ATTN"},
 }
 

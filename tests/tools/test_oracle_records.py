@@ -101,10 +101,10 @@ def test_long_lists_fold_as_the_comparison_folds_them() -> None:
 
 
 def test_errors_lose_paths_values_and_links() -> None:
-    described = errors.Errors(Path("/home/someone/work")).describe(
+    described = errors.Errors(Path("/home/someone/place")).describe(
         ValueError(
             "Value error, no [type=value_error, input_value={'a': [1]}, input_type=dict]\n"
-            "    For further information visit https://example.org/x\nat /home/someone/work/models"
+            "    For further information visit https://example.org/x\nat /home/someone/place/models"
         ),
         "create_engine_config",
     )

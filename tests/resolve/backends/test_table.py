@@ -8,7 +8,7 @@ import pytest
 
 from cgplan import Deployment, ModelShape, resolve
 from cgplan.errors import InputError, StartupError
-from cgplan.inputs.catalogue import resolve_model
+from cgplan.inputs.catalogue import load_model
 from cgplan.releases import SUPPORTED
 from cgplan.releases.gpus import gpu
 from cgplan.resolve.backends.documented import Difference
@@ -25,7 +25,7 @@ MODELS = (
 
 
 def table(release: str = "0.33.0", on: str = "h100", model: str | None = None, **more: Any) -> SupportTable:
-    shape = resolve_model(model) if model is not None else ModelShape()
+    shape = load_model(model) if model is not None else ModelShape()
     return support_table(Deployment(vllm=release, gpu=gpu(on), model=shape, **more))
 
 
@@ -49,7 +49,7 @@ def test_every_backend_has_a_row(release: str) -> None:
 @pytest.mark.parametrize("release", SUPPORTED)
 def test_the_choice_is_that_of_resolve(release: str, on: str) -> None:
     for model in MODELS:
-        shape = resolve_model(model)
+        shape = load_model(model)
         deployment = Deployment(vllm=release, gpu=gpu(on), model=shape, tensor_parallel_size=4)
         found = support_table(deployment)
         if found.refused is not None:
