@@ -11,11 +11,11 @@ import typer
 
 from cgplan.errors import CgplanError, InputError, did_you_mean
 
-from . import failures, streams
+from . import failures, pasted, streams
 from .argv import normalise
 from .help import HelpfulCommand, HelpfulGroup
 
-COMMANDS = ("resolve", "diff", "backends", "explain", "rules", "models", "gpus", "schema")
+COMMANDS = ("check", "resolve", "diff", "backends", "explain", "rules", "models", "gpus", "schema")
 
 HELP = """\
 Tells, before vLLM starts and without a GPU, which CUDA graphs it will capture, which batches run in them, and why.
@@ -46,9 +46,10 @@ def run(argv: Sequence[str]) -> int:
 
 
 def _guarded(argv: Sequence[str]) -> int:
-    as_json = "--json" in argv
+    as_json = "--json" in pasted.split(argv)[0]
     try:
-        return _invoke(normalise(argv) or ["--help"])
+        own, line = pasted.split(argv)
+        return _invoke(normalise(own) or ["--help"], line)
     except CgplanError as error:
         return failures.report(error, as_json)
     except failures.ClickException as error:
@@ -85,7 +86,7 @@ def _root(
     """Read by typer; `--version` is answered in main.py."""
 
 
-def _invoke(argv: list[str]) -> int:
+def _invoke(argv: list[str], line: pasted.Pasted) -> int:
     first = argv[0]
     if first.startswith("-") and first not in ("-h", "--help", "--version", "-V"):
         raise InputError(
@@ -104,7 +105,7 @@ def _invoke(argv: list[str]) -> int:
     command: Any = typer.main.get_command(build([first] if first in COMMANDS else COMMANDS))
     try:
         # Not command.main(): it would turn a closed pipe and an interrupt into statuses of its own.
-        with command.make_context("cgplan", argv) as context:
+        with command.make_context("cgplan", argv, obj=line) as context:
             status = command.invoke(context)
     except typer.Exit as done:
         return done.exit_code

@@ -90,6 +90,7 @@ def parse_serve(
     release: str,
     *,
     files: Mapping[str, str] | None = None,
+    configs: Mapping[str, str] | None = None,
     env: Mapping[str, str] | None = None,
 ) -> ServeArgs:
     """Read a command line as vLLM does.
@@ -99,6 +100,7 @@ def parse_serve(
         release: of vLLM.
         files: content of all files there are, by the name that the line uses. None: the file of --config is read
             from disk, and whether other files exist is not looked at.
+        configs: content of the files of --config alone, by the name that the line uses; of the others nothing is known.
         env: environment variables of the command.
 
     Raises:
@@ -108,7 +110,7 @@ def parse_serve(
     release = canonical(release)
     check_length(tokens)
     style, start = _style(tokens)
-    return _Parse(flag_table(release), style, files, env or {}).run(tokens_of(tokens[start:], start))
+    return _Parse(flag_table(release), style, files, configs, env or {}).run(tokens_of(tokens[start:], start))
 
 
 def check_length(tokens: Sequence[str]) -> None:
@@ -144,12 +146,19 @@ def _style(tokens: Sequence[str]) -> tuple[str, int]:
 class _Parse:
     """One command line on its way through vLLM's parsers."""
 
-    def __init__(self, table: FlagTable, style: str, files: Mapping[str, str] | None, env: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        table: FlagTable,
+        style: str,
+        files: Mapping[str, str] | None,
+        configs: Mapping[str, str] | None,
+        env: Mapping[str, str],
+    ) -> None:
         self.table = table
         self.style = style
         self.files = files
         self.env = env
-        self.config = ConfigFile(table, style, files)
+        self.config = ConfigFile(table, style, files if configs is None else configs)
         self.rewriter = Rewriter(table.release, self.config.tokens)
         self.values: dict[str, Any] = {}
         self.given: list[Given] = []

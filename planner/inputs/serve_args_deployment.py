@@ -47,6 +47,7 @@ def to_deployment(
     software: Software | None = None,
     model: ModelShape | None = None,
     env: Mapping[str, str] | None = None,
+    settings: Mapping[str, Any] | None = None,
 ) -> ServedDeployment:
     """The deployment that a command line describes.
 
@@ -55,6 +56,7 @@ def to_deployment(
         gpu, gpus_per_node, software: where it would run; None: the defaults of Deployment, which is said.
         model: the model's shape. None: from the path or the catalogue by the line's name, else a dense 8B decoder.
         env: environment variables of the command.
+        settings: fields of Deployment that take the place of the line's; of a section, its keys do.
 
     Raises:
         InputError: a value is beyond what cgplan takes, or the model's files cannot be used.
@@ -70,6 +72,9 @@ def to_deployment(
         asked.assumptions.append(f"GPU: {Gpu().name}; the line does not name one.")
     if env:
         fields["env"] = dict(env)
+    for name, value in (settings or {}).items():
+        inner = isinstance(value, Mapping) and isinstance(fields.get(name), Mapping)
+        fields[name] = {**fields[name], **value} if inner else value
     return ServedDeployment(Deployment(**fields), tuple(asked.assumptions), tuple(asked.ignored))
 
 

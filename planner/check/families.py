@@ -1,0 +1,3 @@
+"""Imports every family of checks, which registers them."""
+
+from __future__ import annotations

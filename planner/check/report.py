@@ -1,0 +1,39 @@
+"""All that is to be said of one launch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..inputs.launches.asked import Asked
+from ..resolve import Resolution
+from . import resolved, starting
+from .diagnostic import Diagnostic
+from .registry import SEVERITIES, run
+from .subject import subject_of
+
+
+@dataclass(frozen=True)
+class Report:
+    """What was found in a launch.
+
+    Attributes:
+        asked: the launch as it was read, with assumptions.
+        diagnostics: by place in the text, then by severity.
+        resolution: what vLLM makes of it; None where it does not start.
+    """
+
+    asked: Asked
+    diagnostics: tuple[Diagnostic, ...]
+    resolution: Resolution | None
+
+
+def check_launch(asked: Asked) -> Report:
+    """Apply every rule to a launch."""
+    subject = subject_of(asked)
+    found = [*starting.refusals(subject), *resolved.findings(subject), *run(subject)]
+    return Report(asked, tuple(sorted(dict.fromkeys(found), key=_order)), subject.resolution)
+
+
+def _order(one: Diagnostic) -> tuple[int, int, str]:
+    start = one.at.span.start if one.at is not None else -1
+    return start, -SEVERITIES.index(one.severity), one.code

@@ -1,0 +1,22 @@
+"""Where vLLM servers are started from: command lines, manifests, compose files, scripts, units.
+
+Readers never run, expand or fetch anything. Each gives Launches: tokens with the place of each in the text.
+"""
+
+from .launch import ConfigText, EnvVariable, Hints, Launch, LaunchToken, Reading, Remark, Source, Span
+from .pasted import launch_of
+from .reading import read
+
+__all__ = [
+    "ConfigText",
+    "EnvVariable",
+    "Hints",
+    "Launch",
+    "LaunchToken",
+    "Reading",
+    "Remark",
+    "Source",
+    "Span",
+    "launch_of",
+    "read",
+]
