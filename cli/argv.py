@@ -31,6 +31,8 @@ MAX_DEPTH = 8
 _LEVEL = re.compile(r"-O([0-9]*)$")
 _UNDOTTED = re.compile(r"-(cc|ac|sc)([a-z_][a-z_.+]*)$")
 _NEGATIVE = re.compile(r"-[0-9]")
+_NAME = re.compile(r"[A-Za-z_./~].*[./]")
+"""Of a file or a model: no number, so it belongs to no list."""
 _BETWEEN = re.compile(r"\s*,\s*|\s+")
 
 
@@ -79,7 +81,7 @@ def _listed(flag: str, value: str | None, rest: list[str]) -> list[str]:
     if value is not None:
         return [f"{flag}={value}"]
     values = []
-    while rest and (not rest[0].startswith("-") or _NEGATIVE.match(rest[0])):
+    while rest and (not rest[0].startswith("-") or _NEGATIVE.match(rest[0])) and not _NAME.match(rest[0]):
         values.append(rest.pop(0))
     return [f"{flag}={_BETWEEN.sub(',', ' '.join(values).strip())}"] if values else [flag]
 

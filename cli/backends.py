@@ -13,14 +13,16 @@ from cgplan.report.words import sentence
 from cgplan.resolve.backends.table import support_table
 
 from .decorate import with_deployment
-from .options import DeploymentOptions
-from .request import deployment_of
+from .options import DeploymentOptions, LaunchOption
+from .pasted import pasted
+from .request import request_of
 
 EPILOG = """\
 Examples:
   cgplan backends --gpu b200
   cgplan backends --model Qwen/Qwen3-8B --gpu h100 --vllm 0.28 --kv-cache-dtype fp8
   cgplan backends --gpu a100 --backend flashinfer --markdown
+  cgplan backends deploy.yaml --gpu h100
 
 Exit codes:
   0  printed
@@ -33,6 +35,8 @@ PANEL = "Output"
 def command(
     options: DeploymentOptions,
     *,
+    context: typer.Context,
+    launch: LaunchOption = None,
     markdown: Annotated[
         bool, typer.Option("--markdown", help="A page in Markdown.", rich_help_panel=PANEL, show_default=False)
     ] = False,
@@ -48,7 +52,7 @@ def command(
         raise InputError(
             "--markdown and --json are two outputs", code="CG907", where="--markdown", fix="drop one of the two"
         )
-    asked = deployment_of(options)
+    asked = request_of(options, pasted(context), launch)
     table = support_table(asked.deployment)
     table = replace(
         table,

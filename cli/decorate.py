@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import Annotated, Any, Concatenate, ParamSpec, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Concatenate, ParamSpec, TypeAlias, get_args, get_origin, get_type_hints, overload
 
 from cgplan.errors import CgplanError
 
@@ -12,12 +12,34 @@ from .options import DeploymentOptions
 
 P = ParamSpec("P")
 
+Function: TypeAlias = Callable[Concatenate[DeploymentOptions, P], int]
 
-def with_deployment(
-    function: Callable[Concatenate[DeploymentOptions, P], int],
-) -> Callable[..., int]:
-    """A typer command: `function`, with the shared options beside its own."""
+POSITIONAL = "model_tag"
+"""The shared option that is an argument."""
+
+
+@overload
+def with_deployment(function: Function[P]) -> Callable[..., int]: ...
+
+
+@overload
+def with_deployment(*, positional: bool) -> Callable[[Function[P]], Callable[..., int]]: ...
+
+
+def with_deployment(function: Function[P] | None = None, *, positional: bool = True) -> Any:
+    """A typer command: `function`, with the shared options beside its own.
+
+    With `positional=False` the command has no MODEL by position, so that it can have arguments of its own.
+    """
+    if function is None:
+        return lambda function: _decorated(function, positional)
+    return _decorated(function, positional)
+
+
+def _decorated(function: Function[P], positional: bool) -> Callable[..., int]:
     hints = get_type_hints(DeploymentOptions, include_extras=True)
+    if not positional:
+        del hints[POSITIONAL]
     own_hints = {name: annotated(hint) for name, hint in get_type_hints(function, include_extras=True).items()}
     own = list(inspect.signature(function).parameters.values())[1:]
 

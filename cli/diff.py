@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated, Optional, get_type_hints
+from typing import TYPE_CHECKING, Annotated, NamedTuple, Optional, get_type_hints
 
 import typer
 
-from cgplan.errors import InputError
+from cgplan.errors import CgplanError, InputError
 from cgplan.releases import SUPPORTED, canonical
 
 from .decorate import with_deployment
-from .options import DeploymentOptions
-from .request import deployment_of
+from .options import DeploymentOptions, LaunchOption
+from .pasted import pasted
+from .request import Asked, deployment_of, launch_of, request_of_releases
+
+if TYPE_CHECKING:
+    from cgplan.inputs.launches import Launch
 
 EPILOG = """\
 Examples:
   cgplan diff --from 0.25.1 --to 0.33.0 --gpu b200 --max-num-seqs 1000
   cgplan diff --from 0.28 --model Qwen/Qwen3-8B --gpu h100 --markdown
   cgplan diff --from 0.32 --to 0.33
+  cgplan diff deploy.yaml --to 0.33.0
+  cgplan diff --from 0.25.1 -- vllm serve Qwen/Qwen3-8B --max-num-seqs 300
 
 Exit codes:
   0  compared
@@ -29,16 +35,29 @@ PANEL = "Output"
 RELEASES = "Releases"
 
 
+class Both(NamedTuple):
+    """What is compared: what was asked, and why a release does not take its line."""
+
+    asked: Asked
+    refused: dict[str, CgplanError]
+
+
 @with_deployment
 def command(
     options: DeploymentOptions,
     *,
+    context: typer.Context,
+    launch: LaunchOption = None,
     first: Annotated[
-        str,
+        Optional[str],  # noqa: UP045
         typer.Option(
-            "--from", metavar="RELEASE", help="The release you run; 0.28 is its last patch.", rich_help_panel=RELEASES
+            "--from",
+            metavar="RELEASE",
+            help="The release you run; 0.28 is its last patch. Default: that of the file's image.",
+            rich_help_panel=RELEASES,
+            show_default=False,
         ),
-    ],
+    ] = None,
     last: Annotated[
         Optional[str],  # noqa: UP045
         typer.Option(
@@ -64,7 +83,6 @@ def command(
 
     Without any option of the deployment: every rule and fact that changed between the two.
     """
-    start, end = _release(first, "--from"), _release(last or SUPPORTED[-1], "--to")
     for flag, given in (("--vllm", options.vllm), ("--assume-release", options.assume_release)):
         if given is not None:
             raise InputError(
@@ -73,11 +91,38 @@ def command(
                 where=flag,
                 fix=f"drop {flag}",
             )
-    if _asks_for_nothing(options):
+    served = launch_of(options, pasted(context), launch)
+    start = _start(first, served)
+    end = _release(last or SUPPORTED[-1], "--to")
+    if served is None and _asks_for_nothing(options):
         changed = _notes(start, end, as_json, as_markdown)
     else:
-        changed = _compare(options, start, end, as_json, as_markdown)
+        changed = _compare(_both(options, served, start, end), start, end, as_json, as_markdown)
     return int(changed and fail_on_change)
+
+
+def _start(text: str | None, launch: Launch | None) -> str:
+    """The release to start from: --from, else that of the file's image."""
+    said = launch.hints.release if launch is not None else None
+    if text is not None:
+        return _release(text, "--from")
+    if said is None:
+        raise InputError(
+            "missing option '--from'" if launch is None else "the release that you run is not known",
+            code="CG905",
+            where="--from",
+            fix=f"write --from RELEASE; one of {', '.join(SUPPORTED)}",
+        )
+    return _release(said, "--from")
+
+
+def _both(options: DeploymentOptions, launch: Launch | None, start: str, end: str) -> Both:
+    """The deployment to compare, and the releases that do not take its line."""
+    if launch is None:
+        return Both(deployment_of(options), {})
+    from cgplan.compare import releases_between
+
+    return Both(*request_of_releases(launch, options, releases_between(start, end)))
 
 
 def _release(text: str, flag: str) -> str:
@@ -112,11 +157,11 @@ def _notes(first: str, last: str, as_json: bool, as_markdown: bool) -> bool:
     return bool(notes)
 
 
-def _compare(options: DeploymentOptions, first: str, last: str, as_json: bool, as_markdown: bool) -> bool:
+def _compare(both: Both, first: str, last: str, as_json: bool, as_markdown: bool) -> bool:
     from cgplan.compare import compare
 
-    asked = deployment_of(options)
-    found = compare(asked.deployment, first, last)
+    asked = both.asked
+    found = compare(asked.deployment, first, last, both.refused)
     if as_json:
         from cgplan.compare.document import comparison_document
 

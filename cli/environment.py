@@ -43,6 +43,11 @@ def check(env: Mapping[str, str]) -> None:
                 )
 
 
+def of_vllm(env: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
+    """Of all variables of a container those that are vLLM's, and those `given` by the user."""
+    return {name: value for name, value in env.items() if name in given or name in READ or name.startswith("VLLM_")}
+
+
 def notes(env: Mapping[str, str]) -> list[str]:
     """What is assumed of the environment, one line each."""
     found = []

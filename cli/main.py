@@ -12,7 +12,7 @@ from . import streams
 def main() -> None:
     streams.mend()
     argv = sys.argv[1:]
-    if argv[:1] in (["--version"], ["-V"]):
+    if "_CGPLAN_COMPLETE" not in os.environ and argv[:1] in (["--version"], ["-V"]):
         status = _version()
         if status:
             sys.exit(status)
@@ -20,6 +20,11 @@ def main() -> None:
     # A short-lived process: looking for garbage and for pydantic plugins costs a tenth of its life.
     gc.disable()
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
+    shell = os.environ.pop("_CGPLAN_COMPLETE", "")
+    if shell:
+        from .complete import answer
+
+        sys.exit(answer(shell, argv))
     from .app import run
 
     sys.exit(run(argv))

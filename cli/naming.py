@@ -46,7 +46,28 @@ def flag(name: str) -> str:
 
 
 def as_typed(error: CgplanError, options: DeploymentOptions) -> CgplanError:
-    """The same error; what it names is written as the option that was typed."""
+    """The same error; what it names is written as the option that was typed, or with its place in the file."""
+    if options.asked is None:
+        return _named(error, options)
+    if getattr(error, "is_placed", False):
+        return error
+    error = _named(error, options)
+    if _is_typed(error.where, options):
+        return error
+    from .launched import placed
+
+    return placed(error, options.asked)
+
+
+def _is_typed(where: str | None, options: DeploymentOptions) -> bool:
+    """Whether `where` names an option of the command itself."""
+    head = (where or "").partition(" ")[0].partition(".")[0]
+    names = {short: name for name, short in SHORT.items()}
+    name = names.get(head) or head.removeprefix("--").replace("-", "_")
+    return getattr(options, name, None) is not None
+
+
+def _named(error: CgplanError, options: DeploymentOptions) -> CgplanError:
     where = error.where or ""
     section, _, key = where.partition(".")
     if where in Deployment.model_fields:

@@ -47,12 +47,28 @@ _Text = Optional[str]  # noqa: UP045
 _Bool = Optional[bool]  # noqa: UP045
 _Texts = Optional[list[str]]  # noqa: UP045
 
+LaunchOption = Annotated[
+    _Text,
+    _model("--launch", metavar="N", help="Which server of a file that starts several: its number or label."),
+]
+"""Of the commands that take a file of launches in the place of MODEL."""
+
 
 class DeploymentOptions:
     """What was given; None where nothing was."""
 
+    def __init__(self) -> None:
+        # The launch that the options are laid over, a launches.asked.Asked. Not annotated in the class: no option.
+        self.asked: Any = None
+
     model_tag: Annotated[
-        _Text, typer.Argument(metavar="MODEL", help="As --model.", show_default=False, rich_help_panel="Model")
+        _Text,
+        typer.Argument(
+            metavar="MODEL|FILE|-",
+            help="As --model; or a file that starts a server, - for standard input; or -- and a `vllm serve` line.",
+            show_default=False,
+            rich_help_panel="Model",
+        ),
     ] = None
     model: Annotated[
         _Text, _model("--model", help="Directory, config.json or id of `cgplan models`. Default: a dense 8B decoder.")

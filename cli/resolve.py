@@ -14,14 +14,17 @@ from cgplan.report.words import as_option, sentence
 
 from . import values
 from .decorate import with_deployment
-from .options import DeploymentOptions
-from .request import Asked, deployment_of
+from .options import DeploymentOptions, LaunchOption
+from .pasted import pasted
+from .request import Asked, request_of
 
 EPILOG = """\
 Examples:
   cgplan resolve --backend flashinfer
   cgplan resolve --model Qwen/Qwen3-8B --gpu h200 --max-num-seqs 256 --batch 7 100 300
   cgplan resolve -O1 --cudagraph-capture-sizes 1 2 4 8 --json
+  cgplan resolve --max-num-seqs 512 -- vllm serve Qwen/Qwen3-8B -tp 2 --max-num-seqs 300
+  cgplan resolve deploy.yaml --gpu h200
 
 Exit codes:
   0  nothing wrong
@@ -36,6 +39,8 @@ PANEL = "Output"
 def command(
     options: DeploymentOptions,
     *,
+    context: typer.Context,
+    launch: LaunchOption = None,
     batch: Annotated[
         Optional[list[str]],  # noqa: UP045
         typer.Option(
@@ -69,7 +74,7 @@ def command(
     """
     lowest = _severity(fail_on)
     batches = values.batches(batch or ())
-    asked = deployment_of(options)
+    asked = request_of(options, pasted(context), launch)
     resolution = _with_notes(resolve(asked.deployment), asked)
     if as_json:
         _print_json(resolution, batches, padding_table)

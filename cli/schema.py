@@ -9,11 +9,12 @@ import typer
 
 from cgplan.errors import InputError, did_you_mean
 
-DOCUMENTS = ("resolve", "error")
+DOCUMENTS = ("resolve", "check", "error")
 
 EPILOG = """\
 Examples:
   cgplan schema resolve
+  cgplan schema check
   cgplan schema error
 
 Exit codes:
@@ -23,7 +24,7 @@ Exit codes:
 
 
 def command(
-    document: Annotated[str, typer.Argument(help="resolve, or error: what --json prints on an error.")] = "resolve",
+    document: Annotated[str, typer.Argument(help="resolve, check, or error: what --json prints on an error.")] = "resolve",
 ) -> int:
     """Print the JSON Schema of a command's --json document."""
     if document not in DOCUMENTS:
@@ -35,6 +36,8 @@ def command(
         )
     if document == "error":
         from cgplan.report.error_schema import json_schema
+    elif document == "check":
+        from cgplan.report.check_schema import json_schema
     else:
         from cgplan.resolve.document_schema import json_schema
     print(json.dumps(json_schema(), indent=2))

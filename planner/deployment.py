@@ -103,7 +103,14 @@ class Deployment(Section):
 
     block_size: Count | None = None
     kv_cache_dtype: str = "auto"
+    kv_cache_dtype_skip_layers: Tuple[str] = ()
     num_gpu_blocks: Annotated[int, Field(ge=0, le=MAX_COUNT)] | None = None
+    num_gpu_blocks_override: Count | None = None
+    disable_hybrid_kv_cache_manager: bool | None = None
+    mamba_block_size: Count | None = None
+    mamba_cache_dtype: str = "auto"
+    mamba_ssm_cache_dtype: str = "auto"
+    mamba_cache_mode: Literal["none", "align", "all"] | None = None
 
     attention_backend: str | None = None
     attention_config: AttentionOptions = AttentionOptions()

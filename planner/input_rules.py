@@ -143,3 +143,11 @@ PLATFORM_NOT_MODELLED = Rule(
     instead="Use a GPU of cgplan's catalogue.",
     source=OWN,
 )
+SETTINGS = Rule(
+    "CG970",
+    title="The settings of cgplan check cannot be used.",
+    why="A misspelt setting that is passed over would change nothing and say nothing.",
+    example="[tool.cgplan] of pyproject.toml has fail_on: did you mean fail-on?",
+    instead="Write the setting as docs/check.md names it, or give another file by --settings.",
+    source=OWN,
+)

@@ -6,29 +6,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from ..inputs.launches.asked import Located
+from ..inputs.launches.edit_kinds import ConfigEdit, TokenEdit
 
-
-class TokenEdit(NamedTuple):
-    """A change of a launch's tokens: those from `start` to before `end` become `texts`.
-
-    With `start == end` the texts are put in before token `start`; with no texts the tokens go.
-    """
-
-    start: int
-    end: int
-    texts: tuple[str, ...] = ()
-
-
-class ConfigEdit(NamedTuple):
-    """A change of a file of --config: the setting `key` becomes `new_key: new_value`, or goes where that is None.
-
-    `new_value` is a JSON value; `line` is that of the key within the file's text, from 1.
-    """
-
-    key: str
-    line: int
-    new_key: str | None = None
-    new_value: object = None
+__all__ = ["ConfigEdit", "Diagnostic", "Hit", "Related", "TokenEdit"]
 
 
 class Related(NamedTuple):

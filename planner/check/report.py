@@ -29,9 +29,14 @@ class Report:
 
 def check_launch(asked: Asked) -> Report:
     """Apply every rule to a launch."""
+    from . import families  # noqa: F401  registers the checks
+
     subject = subject_of(asked)
-    found = [*starting.refusals(subject), *resolved.findings(subject), *run(subject)]
-    return Report(asked, tuple(sorted(dict.fromkeys(found), key=_order)), subject.resolution)
+    found: list[Diagnostic] = []
+    for one in (*starting.refusals(subject), *resolved.findings(subject), *run(subject)):
+        if one not in found:  # an edit may hold a list, which has no hash
+            found.append(one)
+    return Report(asked, tuple(sorted(found, key=_order)), subject.resolution)
 
 
 def _order(one: Diagnostic) -> tuple[int, int, str]:

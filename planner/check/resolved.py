@@ -1,13 +1,34 @@
-"""What the resolution finds: lowered modes, cliffs, sizes without use; each at the setting it speaks of."""
+"""What the resolution finds: lowered modes, cliffs, sizes without use; each at the setting it speaks of.
+
+A family of checks says more about some of them: `says_more` registers who does, by code.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
+from ..trace import Finding
 from .diagnostic import Diagnostic, Hit
 from .places import place_of
 from .registry import diagnostic
 from .subject import Subject
+
+Teller = Callable[[Subject, Finding], Hit | None]
+
+TELLERS: dict[str, Teller] = {}
+
+
+def says_more(*codes: str) -> Callable[[Teller], Teller]:
+    """Register who words the findings of these codes. None from it: a check of its own says it all."""
+
+    def register(tell: Teller) -> Teller:
+        for code in codes:
+            if code in TELLERS:
+                raise ValueError(f"two functions word {code}")
+            TELLERS[code] = tell
+        return tell
+
+    return register
 
 
 def findings(subject: Subject) -> Iterator[Diagnostic]:
@@ -15,5 +36,18 @@ def findings(subject: Subject) -> Iterator[Diagnostic]:
     if subject.resolution is None:
         return
     for finding in subject.resolution.findings:
-        hit = Hit(finding.message, finding.fix, place_of(subject, finding.where))
-        yield diagnostic(finding.code, finding.severity, hit)
+        tell = TELLERS.get(finding.code, plain)
+        hit = tell(subject, finding)
+        if hit is not None:
+            yield diagnostic(finding.code, finding.severity, hit)
+
+
+def plain(subject: Subject, finding: Finding) -> Hit:
+    """A finding as `resolve` words it."""
+    return Hit(finding.message, finding.fix, place_of(subject, finding.where))
+
+
+def has_finding(subject: Subject, *codes: str) -> Finding | None:
+    """The first finding of these codes, or None."""
+    found = subject.resolution.findings if subject.resolution is not None else ()
+    return next((finding for finding in found if finding.code in codes), None)

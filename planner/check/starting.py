@@ -4,21 +4,107 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..errors import CgplanError
-from .diagnostic import Diagnostic, Hit
+from ..errors import CgplanError, shorten
+from ..inputs.launches.asked import Located
+from ..inputs.serve_args_errors import ArgumentRefused
+from .diagnostic import Diagnostic, Hit, TokenEdit
+from .flags import REFUSED_BY_RESOLVE, both_given
+from .occurrences import at_token, edits_of
+from .parser_traps import MODEL_BEHIND, TWO_MODELS, VALUE_IS_KEY, value_is_key
 from .places import place_of
+from .refused_options import hit_of, model_to_front
 from .registry import diagnostic
 from .subject import Subject
+
+SAID_TWICE = "CG125"
+"""The rule of `resolve` on a flag beside the key that says the same."""
 
 
 def refusals(subject: Subject) -> Iterator[Diagnostic]:
     """Why vLLM does not start."""
-    for error, at in zip(subject.asked.refused, subject.asked.refused_at, strict=True):
-        yield _of(error, Hit(error.message, error.fix, at or place_of(subject, error.where)))
+    asked = subject.asked
+    refused = [(error, at, token_of(subject, at)) for error, at in zip(asked.refused, asked.refused_at, strict=True)]
+    taken = {index for error, _, index in refused if index is not None and _is_key(error) is not None}
+    for error, at, index in refused:
+        if index is not None and index + 1 in taken and _kind(error) == "missing_value":
+            continue  # its value is the one that was taken for a key
+        yield _refusal(subject, error, at, index)
     if subject.problem is not None:
-        error = subject.problem
-        yield _of(error, Hit(error.message, error.fix, place_of(subject, error.where)))
+        yield from _problem(subject, subject.problem)
 
 
-def _of(error: CgplanError, hit: Hit) -> Diagnostic:
+def _problem(subject: Subject, error: CgplanError) -> Iterator[Diagnostic]:
+    if error.where == "-O" and any(note.kind == "odd_level" for note in subject.notes):
+        return  # the parser trap says more
+    at = place_of(subject, error.where)
+    hit = Hit(error.message, error.fix, at)
+    if error.code == SAID_TWICE:
+        for twin in REFUSED_BY_RESOLVE:
+            if error.where in (f"--{twin.dest.replace('_', '-')}", twin.dest):
+                hit = both_given(subject, twin, error.message)
+    yield diagnostic(error.code, "error", hit)
+
+
+def _refusal(subject: Subject, error: CgplanError, at: Located | None, index: int | None) -> Diagnostic:
+    key = _is_key(error)
+    if key is not None and index is not None:
+        return diagnostic(VALUE_IS_KEY.code, "error", value_is_key(subject, key, index))
+    if _kind(error) == "no_model":
+        return _no_model(subject, error, at)
+    if index is not None and _kind(error) == "unrecognized" and _is_second_model(subject, error, index):
+        return diagnostic(TWO_MODELS.code, "error", _two_models(subject, index))
+    hit = hit_of(subject, error, index)
+    if hit.at is None:
+        hit = Hit(error.message, error.fix, at or place_of(subject, error.where))
     return diagnostic(error.code, "error", hit)
+
+
+def _kind(error: CgplanError) -> str:
+    return error.kind if isinstance(error, ArgumentRefused) else ""
+
+
+def _is_key(error: CgplanError) -> str | None:
+    """What the parser noted of the token that it refuses, where it took it for a dotted key."""
+    if isinstance(error, ArgumentRefused) and error.kind == "unrecognized":
+        for note in error.notes:
+            if note.kind == "value_is_key" and note.place == error.place:
+                return note.message
+    return None
+
+
+def _no_model(subject: Subject, error: CgplanError, at: Located | None) -> Diagnostic:
+    with_config = "--config" in subject.launch.texts
+    edits = model_to_front(subject)
+    at = at or place_of(subject, error.where)
+    code = MODEL_BEHIND.code if with_config else error.code
+    return diagnostic(code, "error", Hit(error.message, error.fix, at, None, edits))
+
+
+def _is_second_model(subject: Subject, error: CgplanError, index: int) -> bool:
+    moved = isinstance(error, ArgumentRefused) and any(note.kind == "model_flag" for note in error.notes)
+    texts = subject.launch.texts
+    return moved and "serve" in texts and index == texts.index("serve") + 1 and not texts[index].startswith("-")
+
+
+def _two_models(subject: Subject, index: int) -> Hit:
+    texts = subject.launch.texts
+    flag = next(i for i, text in enumerate(texts) if text == "--model" or text.startswith("--model="))
+    attached = texts[flag].startswith("--model=")
+    name = texts[flag].removeprefix("--model=") if attached else texts[flag + 1]
+    same = name == texts[index]
+    edits = edits_of(subject, [TokenEdit(flag, flag + (1 if attached else 2))]) if same else ()
+    return Hit(
+        f"the model is given twice: {shorten(texts[index], 60)} in front and {shorten(name, 60)} by --model",
+        "give it once, as the first token behind `vllm serve`",
+        at_token(subject, index),
+        None,
+        edits,
+    )
+
+
+def token_of(subject: Subject, at: Located | None) -> int | None:
+    """Index of the launch's token that stands there, or None."""
+    if at is None or at.source is not subject.launch.source:
+        return None
+    tokens = subject.launch.tokens
+    return next((i for i, token in enumerate(tokens) if token.span == at.span and token.style != "made"), None)

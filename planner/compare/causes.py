@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from itertools import pairwise
 
+from .. import input_rules  # noqa: F401  (its pages are those of a line that is refused)
 from ..deployment import Deployment
 from ..trace import RULES, Decision
 from .changes import Cause

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 from ..deployment import Deployment
-from ..errors import StartupError
+from ..errors import CgplanError, StartupError
 from ..releases import canonical
 from .causes import StepCauses, relevant_moves
 from .changes import Change, Comparison, Note, Step
@@ -18,15 +18,20 @@ TOO_WIDE = ("pipeline.batch_limits.rows", "backends.backend.")
 """Facts of which most are about other GPUs and models; they are told only where something came of them."""
 
 
-def compare(deployment: Deployment, first: str, last: str) -> Comparison:
+def compare(
+    deployment: Deployment, first: str, last: str, refused: Mapping[str, CgplanError] | None = None
+) -> Comparison:
     """What changes for `deployment` from release `first` to `last`; the older may be either.
 
     One resolution a release is made. `deployment.vllm` does not count.
 
+    Args:
+        refused: why vLLM of a release does not take the command line of the deployment, by release.
+
     Raises:
         InputError: a release is not supported, or no release between the two can make anything of the deployment.
     """
-    snapshots = _snapshots(deployment, releases_between(canonical(first), canonical(last)))
+    snapshots = _snapshots(deployment, releases_between(canonical(first), canonical(last)), refused or {})
     errors = [s.error for s in snapshots]
     if errors[0] is not None and all(e is not None and not isinstance(e, StartupError) for e in errors):
         raise errors[0]
@@ -41,9 +46,13 @@ def compare(deployment: Deployment, first: str, last: str) -> Comparison:
     return Comparison(deployment, snapshots, tuple(changes), _without_effect(snapshots, changes, deployment))
 
 
-def _snapshots(deployment: Deployment, path: Sequence[str]) -> tuple[Snapshot, ...]:
+def _snapshots(deployment: Deployment, path: Sequence[str], refused: Mapping[str, CgplanError]) -> tuple[Snapshot, ...]:
     found: list[Snapshot] = []
     for release in path:
+        error = refused.get(release)
+        if error is not None:
+            found.append(Snapshot(release, {"startup": error.as_dict()}, error=error))
+            continue
         found.append(snapshot(deployment, release, found[-1] if found else None))
     return tuple(found)
 

@@ -56,7 +56,7 @@ def to_deployment(
         gpu, gpus_per_node, software: where it would run; None: the defaults of Deployment, which is said.
         model: the model's shape. None: from the path or the catalogue by the line's name, else a dense 8B decoder.
         env: environment variables of the command.
-        settings: fields of Deployment that take the place of the line's; of a section, its keys do.
+        settings: fields of Deployment that take the place of the line's; of a section, its keys do, at any depth.
 
     Raises:
         InputError: a value is beyond what cgplan takes, or the model's files cannot be used.
@@ -64,7 +64,7 @@ def to_deployment(
     """
     asked = _Asked(args)
     fields = asked.fields()
-    fields["model"] = model if model is not None else asked.model()
+    fields["model"] = model if model is not None else asked.model((settings or {}).get("runner"))
     for name, value in (("gpu", gpu), ("gpus_per_node", gpus_per_node), ("software", software)):
         if value is not None:
             fields[name] = value
@@ -72,10 +72,18 @@ def to_deployment(
         asked.assumptions.append(f"GPU: {Gpu().name}; the line does not name one.")
     if env:
         fields["env"] = dict(env)
-    for name, value in (settings or {}).items():
-        inner = isinstance(value, Mapping) and isinstance(fields.get(name), Mapping)
-        fields[name] = {**fields[name], **value} if inner else value
+    fields = overlaid(fields, settings or {})
     return ServedDeployment(Deployment(**fields), tuple(asked.assumptions), tuple(asked.ignored))
+
+
+def overlaid(fields: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
+    """`fields` with `settings` in their place; of an object within, its keys are."""
+    found = dict(fields)
+    for name, value in settings.items():
+        before = found.get(name)
+        inner = isinstance(value, Mapping) and isinstance(before, Mapping)
+        found[name] = overlaid(before, value) if inner else value  # type: ignore[arg-type]
+    return found
 
 
 class _Asked:
@@ -150,11 +158,11 @@ class _Asked:
             return None
         return self._shape(name, "draft", "Draft model")
 
-    def model(self) -> ModelShape:
+    def model(self, runner: str | None = None) -> ModelShape:
         name = self.args.model if self.args.model is not None else self.args.get("model")
         if self.args.model is None:
             self.assumptions.append(f"Model: {name}, vLLM's default; the line names none.")
-        return self._shape(str(name), self.args.values.get("runner", "auto"), "Model")
+        return self._shape(str(name), runner or self.args.values.get("runner", "auto"), "Model")
 
     def _shape(self, name: str, runner: str, what: str) -> ModelShape:
         from .catalogue import load_model

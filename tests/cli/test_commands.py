@@ -164,7 +164,7 @@ def test_wrong_usage_is_explained(cgplan: Run, line: str, hint: str) -> None:
 
 
 def test_a_bug_is_one_line(cgplan: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(argv: list[str]) -> int:
+    def broken(*words: object) -> int:
         raise RuntimeError("some\nthing")
 
     monkeypatch.setattr(app, "_invoke", broken)
@@ -178,7 +178,7 @@ def test_a_bug_is_one_line(cgplan: Run, monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_an_interrupt_is_quiet(cgplan: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(argv: list[str]) -> Any:
+    def interrupted(*words: object) -> Any:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(app, "_invoke", interrupted)

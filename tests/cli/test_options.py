@@ -8,7 +8,7 @@ from typing import Annotated, Any, Optional
 import pytest
 
 from cgplan import Deployment, ModelShape
-from cgplan.cli import request
+from cgplan.cli import settings
 from cgplan.cli.argv import normalise
 from cgplan.cli.decorate import annotated, with_deployment
 from cgplan.cli.options import DeploymentOptions
@@ -128,8 +128,8 @@ def test_every_plain_option_is_passed_on() -> None:
         "speculative_config", "spec_method", "spec_tokens", "spec_model",
         "assume_release",
     }  # fmt: skip
-    assert set(DeploymentOptions.__annotations__) == elsewhere | set(request.PASSED_ON) | set(request.HUMAN) | set(
-        request.WHOLE
+    assert set(DeploymentOptions.__annotations__) == elsewhere | set(settings.PASSED_ON) | set(settings.HUMAN) | set(
+        settings.WHOLE
     )
 
 

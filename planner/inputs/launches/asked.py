@@ -5,7 +5,7 @@ Where vLLM refuses an option, the line is read again without it, so that one fau
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -28,6 +28,10 @@ DROPPABLE = ("unrecognized", "ambiguous", "missing_value", "flag_takes_no_value"
 """Refusals that one option is to blame for."""
 
 
+STARTED_HERE = ("line", "shell", "systemd", "config")
+"""Kinds of launches that may well start where cgplan runs; containers start elsewhere."""
+
+
 class Context(NamedTuple):
     """What the user says beside the file. None: as the file says, else assumed.
 
@@ -36,6 +40,10 @@ class Context(NamedTuple):
         gpu, gpus_per_node, software, model: where and what runs.
         env: variables beside those of the file.
         settings: fields of Deployment that take the place of the line's.
+        gpu_memory: memory of the GPU, bytes, where it differs from that of its kind.
+        here: gives the GPU of this machine and their number, or None. It is asked where neither the user nor the file
+            names a GPU, for a server that starts on this kind of machine (STARTED_HERE).
+        assumptions, ignored: what the user's own options assume, and which of them are not modelled; one line each.
     """
 
     release: str | None = None
@@ -45,6 +53,10 @@ class Context(NamedTuple):
     model: ModelShape | None = None
     env: Mapping[str, str] = {}
     settings: Mapping[str, Any] = {}
+    gpu_memory: int | None = None
+    here: Callable[[], tuple[Gpu, int] | None] | None = None
+    assumptions: tuple[str, ...] = ()
+    ignored: tuple[str, ...] = ()
 
 
 class Located(NamedTuple):
@@ -97,6 +109,7 @@ class Asked:
 def ask(launch: Launch, context: Context = Context()) -> Asked:
     """What `launch` asks for. Raises nothing over the content of the launch: what is wrong is in the result."""
     release, assumptions = _release(launch, context)
+    assumptions = [*context.assumptions, *assumptions]
     reader = _Reader(launch, release, context)
     args = reader.parse()
     asked = Asked(
@@ -105,11 +118,12 @@ def ask(launch: Launch, context: Context = Context()) -> Asked:
     )  # fmt: skip
     if args is None:
         return asked
+    gpu, gpus = _gpu(launch, context, assumptions)
     try:
         served = to_deployment(
             args,
-            gpu=context.gpu or _gpu(launch, assumptions),
-            gpus_per_node=context.gpus_per_node or launch.hints.gpus,
+            gpu=gpu,
+            gpus_per_node=context.gpus_per_node or launch.hints.gpus or gpus,
             software=context.software,
             model=context.model,
             env={**launch.environment, **context.env},
@@ -117,6 +131,7 @@ def ask(launch: Launch, context: Context = Context()) -> Asked:
         )
     except (InputError, StartupError) as error:
         return _replace(asked, problem=error)
+    served = served._replace(ignored=(*context.ignored, *served.ignored))
     return _replace(asked, served=served, assumptions=(*assumptions, *served.assumptions))
 
 
@@ -139,7 +154,25 @@ def _release(launch: Launch, context: Context) -> tuple[str, list[str]]:
         return near, [f"vLLM {shorten(said, 20)} is read by the rules of {near}, the nearest release known."]
 
 
-def _gpu(launch: Launch, assumptions: list[str]) -> Gpu | None:
+def _gpu(launch: Launch, context: Context, assumptions: list[str]) -> tuple[Gpu | None, int | None]:
+    """The GPU and how many there are: the user's, the file's, this machine's. None: neither is known."""
+    found, count = context.gpu, None
+    if found is None:
+        found = _hinted(launch, assumptions)
+    if found is None and launch.hints.gpu is None and context.here is not None and launch.kind in STARTED_HERE:
+        here = context.here()
+        if here is not None:
+            found, count = here
+            assumptions.append(f"GPU: {count} x {found.name}, found in this machine; --gpu names another.")
+    if context.gpu_memory is not None:
+        if found is None:
+            found = Gpu()
+            assumptions.append(f"GPU: {found.name}; the line does not name one.")
+        found = found.model_copy(update={"memory_bytes": context.gpu_memory})
+    return found, count
+
+
+def _hinted(launch: Launch, assumptions: list[str]) -> Gpu | None:
     from ...releases.gpus import gpu
 
     if launch.hints.gpu is None:

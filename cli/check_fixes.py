@@ -1,0 +1,132 @@
+"""What `cgplan check --fix` does: the changes of all findings, as a diff or into the files."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from cgplan.check.diagnostic import ConfigEdit, Diagnostic, TokenEdit
+from cgplan.errors import InputError
+from cgplan.inputs.launches import Launch, Source
+from cgplan.inputs.launches.rewrite import Rewritten, rewritten, target_of
+from cgplan.report.check_results import LINE, FileResult
+
+from . import streams
+
+Change = tuple[Launch, Diagnostic]
+
+
+class Mended(NamedTuple):
+    """A text with fixes made.
+
+    Attributes:
+        source: as it was.
+        text: as it becomes.
+        file: what was found in it.
+        made: findings that are mended.
+        left: findings with a change that cannot be made, and why.
+    """
+
+    source: Source
+    text: str
+    file: FileResult
+    made: tuple[Diagnostic, ...]
+    left: tuple[tuple[Diagnostic, str], ...]
+
+
+def mend(files: Sequence[FileResult], unsafe: bool) -> list[Mended]:
+    """Make the changes of every finding, text by text."""
+    targets: dict[tuple[str, str], tuple[Source, FileResult, list[Change]]] = {}
+    for file in files:
+        for launch, one in _fixable(file, unsafe):
+            source = target_of(launch, one.edits[0]) or launch.source
+            found = targets.setdefault((source.name, source.text), (source, file, []))
+            found[2].append((launch, one))
+    return [_mend(*target) for target in targets.values()]
+
+
+def _fixable(file: FileResult, unsafe: bool) -> Iterator[Change]:
+    for launch in file.launches:
+        for one in launch.diagnostics:
+            if one.edits and (one.safe or unsafe):
+                yield launch.launch, one
+
+
+def _mend(source: Source, file: FileResult, changes: Sequence[Change]) -> Mended:
+    """A finding is mended whole or not at all."""
+    wanted = list(changes)
+    left: list[tuple[Diagnostic, str]] = []
+    while True:
+        result = rewritten(source, _by_launch(wanted))
+        reasons = [_reason(result, launch, one) for launch, one in wanted]
+        failed = [(one, reason) for (_, one), reason in zip(wanted, reasons, strict=True) if reason]
+        left += failed
+        wanted = [change for change, reason in zip(wanted, reasons, strict=True) if not reason]
+        if not any(len(one.edits) > 1 for one, _ in failed):
+            return Mended(source, result.text, file, tuple(one for _, one in wanted), tuple(left))
+
+
+def _by_launch(changes: Iterable[Change]) -> list[tuple[Launch, list[TokenEdit | ConfigEdit]]]:
+    found: dict[int, tuple[Launch, list[TokenEdit | ConfigEdit]]] = {}
+    for launch, one in changes:
+        found.setdefault(id(launch), (launch, []))[1].extend(one.edits)
+    return list(found.values())
+
+
+def _reason(result: Rewritten, launch: Launch, one: Diagnostic) -> str:
+    """Why a finding is not mended, or not wholly; "" where it is."""
+    return next((s.reason for s in result.skipped if s.launch is launch and s.edit in one.edits), "")
+
+
+def mended_alone(source: Source, launch: Launch, one: Diagnostic) -> str | None:
+    """`source` with the changes of one finding; None where they cannot be made in it."""
+    if any(target_of(launch, edit) != source for edit in one.edits):
+        return None
+    result = rewritten(source, [(launch, one.edits)])
+    return None if result.skipped else result.text
+
+
+def print_diff(mended: Iterable[Mended]) -> None:
+    """The changes as a unified diff; a line that was pasted is printed as it should be."""
+    from cgplan.inputs.launches.write_back import diff_of
+
+    hidden = False
+    for one in mended:
+        if one.text == one.source.text:
+            continue
+        diff = f"{one.text}\n" if one.source.name == LINE else diff_of(one.source, one.text)
+        shown = "".join(one.file.secrets.mask(line, in_file=True) for line in diff.splitlines(keepends=True))
+        hidden = hidden or shown != diff
+        sys.stdout.write(shown.encode("utf-8", "replace").decode("utf-8"))
+    if hidden:
+        streams.say("keys and passwords are masked, so that the diff cannot be applied; --write makes the changes")
+
+
+def write(mended: Iterable[Mended]) -> tuple[list[Mended], list[InputError]]:
+    """Write the new texts into their files. Returns those that are changed, and why others could not be.
+
+    A file that cannot be written, or is no longer what was read, does not stop the others.
+    """
+    from cgplan.inputs.launches.write_back import write_back
+
+    changed, errors = [], []
+    for one in mended:
+        if one.text == one.source.text:
+            continue
+        try:
+            write_back(one.source.name, one.source, one.text)
+            changed.append(one)
+        except InputError as error:
+            errors.append(error)
+    return changed, errors
+
+
+def say_left(mended: Iterable[Mended]) -> None:
+    """One line on stderr for each change that could not be made."""
+    for one in mended:
+        for finding, reason in one.left:
+            where = one.file.shown
+            if finding.at is not None:
+                where = f"{finding.at.source.name or one.file.shown}:{finding.at.span.line}:{finding.at.span.column}"
+            streams.say(f"{where}: {finding.code} not changed: {reason}")

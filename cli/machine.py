@@ -1,0 +1,145 @@
+"""Where it would run: the GPU and the software, given or assumed."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from cgplan import Gpu, Software
+from cgplan.errors import InputError, did_you_mean, shorten
+
+from . import values
+from .options import DeploymentOptions
+
+PACKAGES = ("aiter", "amx", "b12x", "hpc", "ray", "tokenspeed_mla")
+"""Optional packages, and AMX, that unlock a backend or an executor."""
+
+OTHER_GPUS = "`cgplan gpus` lists those known, all of NVIDIA; Deployment(gpu=Gpu(...)) in Python describes another"
+
+OFFICIAL_IMAGE = "Software: the official CUDA image of the release, with FlashInfer; --software changes it."
+
+_OTHER_MAKER = re.compile(r"(amd|intel|instinct|radeon|mi[0-9]{2,3}|gfx|gaudi|hpu|arc|xpu|max|tpu|ascend|cpu|rx)", re.I)
+
+_VERSION = re.compile(r"[0-9]+(\.[0-9]+)+")
+
+
+def gpu_of(options: DeploymentOptions, fields: dict[str, Any], assumptions: list[str]) -> Gpu:
+    """The GPU named, else the one here, else the default; `fields` gets how many are here."""
+    found = named_gpu(options)
+    if found is None:
+        found = _gpu_here(fields, assumptions)
+    memory = gpu_memory(options)
+    return found if memory is None else found.model_copy(update={"memory_bytes": memory})
+
+
+def named_gpu(options: DeploymentOptions) -> Gpu | None:
+    """The GPU of --gpu."""
+    from cgplan.releases.gpus import gpu
+
+    if options.gpu is None:
+        return None
+    try:
+        return gpu(options.gpu)
+    except InputError as error:
+        if _OTHER_MAKER.match(options.gpu):
+            error.fix = OTHER_GPUS
+        raise
+
+
+def gpu_memory(options: DeploymentOptions) -> int | None:
+    """--gpu-memory-bytes."""
+    if options.gpu_memory_bytes is None:
+        return None
+    memory = values.human(options.gpu_memory_bytes, "--gpu-memory-bytes")
+    if memory < 1:
+        raise InputError("a GPU needs memory", code="CG903", where="--gpu-memory-bytes", fix="give a larger number")
+    return memory
+
+
+def _gpu_here(fields: dict[str, Any], assumptions: list[str]) -> Gpu:
+    from cgplan.inputs.devices import detect
+
+    here = detect()
+    if here is None:
+        assumptions.append("GPU: NVIDIA H100 80GB HBM3, since none is here; --gpu names another.")
+        return Gpu()
+    found, count = here
+    fields.setdefault("gpus_per_node", count)
+    assumptions.append(f"GPU: {count} x {found.name}, found in this machine; --gpu names another.")
+    return found
+
+
+class Here:
+    """The GPUs of this machine; the driver is asked once, when somebody wants to know."""
+
+    def __init__(self) -> None:
+        self._found: list[tuple[Gpu, int] | None] = []
+
+    def __call__(self) -> tuple[Gpu, int] | None:
+        if not self._found:
+            from cgplan.inputs.devices import detect
+
+            self._found.append(detect())
+        return self._found[0]
+
+
+def software_of(options: DeploymentOptions, assumptions: list[str]) -> Software:
+    """What --software says, else the image of the release."""
+    found = named_software(options)
+    if found is None:
+        assumptions.append(OFFICIAL_IMAGE)
+    return found or Software()
+
+
+def named_software(options: DeploymentOptions) -> Software | None:
+    """What --software says."""
+    if not options.software:
+        return None
+    given: dict[str, Any] = {}
+    for name, text in values.pairs(options.software, "--software").items():
+        default = getattr(Software(), name, None)
+        if name not in Software.model_fields:
+            raise InputError(
+                f"unknown software {shorten(name, 40)}",
+                code="CG901",
+                where="--software",
+                fix=did_you_mean(name, Software.model_fields) or f"known: {', '.join(Software.model_fields)}",
+            )
+        if isinstance(default, bool):
+            given[name] = _yes_or_no(text, name)
+        elif isinstance(default, tuple):
+            given[name] = tuple(_package(part.strip()) for part in text.split(","))
+        elif _VERSION.match(text):
+            given[name] = text
+        else:
+            raise InputError(
+                f"{shorten(text, 40)!r} is no version",
+                code="CG906",
+                where="--software",
+                fix=f"write --software {name}=2.11.0",
+            )
+    return Software(**given)
+
+
+def _package(name: str) -> str:
+    if name in PACKAGES:
+        return name
+    raise InputError(
+        f"no package {shorten(name, 40)!r} is looked at",
+        code="CG901",
+        where="--software",
+        fix=did_you_mean(name, PACKAGES) or f"known: {', '.join(PACKAGES)}",
+    )
+
+
+def _yes_or_no(text: str, name: str) -> bool:
+    if text.lower() in ("true", "yes", "1", "on"):
+        return True
+    if text.lower() in ("false", "no", "0", "off"):
+        return False
+    raise InputError(
+        f"{shorten(text, 40)!r} is neither true nor false",
+        code="CG906",
+        where="--software",
+        fix=f"write --software {name}=true or {name}=false",
+    )

@@ -1,0 +1,76 @@
+"""Checks of a KV cache whose size is given in bytes, or stored from an earlier start."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..trace import Rule
+from .diagnostic import Hit
+from .memory import BYTES, UTILIZATION, deduction
+from .places import related
+from .registry import check
+from .subject import Subject
+
+COUNTED_TWICE = Rule(
+    "CG525",
+    title="The --kv-cache-memory value that vLLM's log suggests counts the graphs twice.",
+    why="The peak in it holds the estimate already, and the memory that the graphs really took is taken off again.",
+    example="Graphs of 64 GiB: the log suggests -20.8 GiB where 36.6 GiB fit.",
+    instead="Add what the graphs took, and 0.15 GiB, to the suggested value.",
+    source="vllm/v1/worker/gpu_worker.py:996-1068",
+    since="0.27.1",
+)
+PLANNED_TWICE = Rule(
+    "CG526",
+    title="VLLM_ENABLE_STARTUP_PLAN stores a KV cache size that counts the graphs twice.",
+    why="The stored value is the one that the log suggests, see CG525; the next start has that much less KV cache.",
+    example="VLLM_ENABLE_STARTUP_PLAN=1 with 1 GiB of graphs: the second start has 1.15 GiB less KV cache.",
+    instead="Set --kv-cache-memory-bytes to the size that the first start printed.",
+    source="vllm/v1/worker/gpu_worker.py:1068",
+    since="0.27.1",
+)
+BYTES_WIN = Rule(
+    "CG527",
+    title="--kv-cache-memory-bytes decides the size of the KV cache; --gpu-memory-utilization then does not.",
+    why="The budget is not worked out. The utilization only decides whether enough memory is free for a start.",
+    example="--kv-cache-memory-bytes 20G --gpu-memory-utilization 0.95: a KV cache of 20 GB.",
+    instead="Give one of the two.",
+    source="vllm/v1/worker/gpu_worker.py:656-681",
+)
+
+
+@check(COUNTED_TWICE, "info")
+def counted_twice(subject: Subject) -> Iterator[Hit]:
+    taken = deduction(subject)
+    if not subject.is_given(BYTES) or not subject.get(BYTES) or taken is None or not taken.deducted:
+        return
+    yield Hit(
+        "a value taken from vLLM's log is too small by what the graphs take and 0.15 GiB: it counts the graphs twice",
+        COUNTED_TWICE.instead,
+        subject.at(BYTES),
+    )
+
+
+@check(PLANNED_TWICE, "warning")
+def planned_twice(subject: Subject) -> Iterator[Hit]:
+    d, taken = subject.deployment, deduction(subject)
+    name = "VLLM_ENABLE_STARTUP_PLAN"
+    if d is None or d.env.get(name) != "1" or subject.get(BYTES) or taken is None or not taken.deducted:
+        return
+    yield Hit(
+        "from the second start on the KV cache is smaller by what the graphs take and 0.15 GiB",
+        PLANNED_TWICE.instead,
+        subject.at_variable(name),
+    )
+
+
+@check(BYTES_WIN, "warning")
+def bytes_win(subject: Subject) -> Iterator[Hit]:
+    if not (subject.is_given(BYTES) and subject.get(BYTES) and subject.is_given(UTILIZATION)):
+        return
+    yield Hit(
+        "--gpu-memory-utilization does not size the KV cache beside --kv-cache-memory-bytes",
+        "drop one of the two",
+        subject.at(UTILIZATION),
+        related=related(subject, "decides the size", BYTES),
+    )

@@ -1,0 +1,88 @@
+"""Checks of how LoRA multiplies the graphs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..resolve import Resolution
+from ..trace import Rule
+from .diagnostic import Hit
+from .places import drop, related
+from .registry import check
+from .subject import Subject
+
+MORE_CASES_THAN_REQUESTS = Rule(
+    "CG450",
+    title="--specialize-active-lora captures graphs for more active adapters than max_num_seqs lets run.",
+    why="One set of graphs is captured for each power of two up to max_loras + 1, and a batch has at most one adapter "
+    "a request.",
+    example="--max-loras 8 --max-num-seqs 1 --specialize-active-lora: sets for 2, 4, 8 and 9 adapters serve no batch.",
+    instead="Drop --specialize-active-lora, or lower --max-loras to --max-num-seqs.",
+    source="vllm/lora/utils.py:55-69",
+)
+MANY_CASES = Rule(
+    "CG451",
+    title="--specialize-active-lora captures every size once for each number of active adapters in its grid.",
+    why="Kernels then skip the adapters that a batch has not, at the price of graph memory and start-up time.",
+    example="--max-loras 8 --specialize-active-lora: six sets of graphs, for 0, 1, 2, 4, 8 and 9 adapters.",
+    instead="Drop --specialize-active-lora where start-up time or memory matters more.",
+    source="vllm/v1/cudagraph_dispatcher.py:110-128",
+)
+
+
+@check(MORE_CASES_THAN_REQUESTS, "warning")
+def more_cases_than_requests(subject: Subject) -> Iterator[Hit]:
+    found = subject.resolution
+    if found is None or found.lora is None or not _specialised(found) or found.max_num_seqs >= found.lora.max_loras:
+        return
+    idle = sorted(set(found.lora.cases) - _used_cases(found))
+    count = _graphs_of(found, idle)
+    if not count:
+        return
+    adapters = "adapter" if found.max_num_seqs == 1 else "adapters"
+    yield Hit(
+        f"{count} of {found.graph_count()} graphs are captured for {_and(idle)} active adapters, "
+        f"and max_num_seqs {found.max_num_seqs} lets at most {found.max_num_seqs} {adapters} run",
+        f"drop --specialize-active-lora, or set --max-loras {found.max_num_seqs}",
+        subject.at("specialize_active_lora"),
+        edits=drop(subject, "specialize_active_lora"),
+        safe=False,
+        related=related(subject, "most adapters of a batch", "max_num_seqs") + related(subject, "", "max_loras"),
+    )
+
+
+@check(MANY_CASES, "info")
+def many_cases(subject: Subject) -> Iterator[Hit]:
+    found = subject.resolution
+    if found is None or found.lora is None or not _specialised(found) or found.max_num_seqs < found.lora.max_loras:
+        return
+    alone = _graphs_of(found, [0])
+    yield Hit(
+        f"{found.graph_count()} graphs are captured, {alone} without LoRA and a set for each of "
+        f"{_and(list(found.lora.cases[1:]))} active adapters",
+        MANY_CASES.instead,
+        subject.at("specialize_active_lora"),
+        related=related(subject, "decides how many sets there are", "max_loras"),
+    )
+
+
+def _specialised(found: Resolution) -> bool:
+    """Whether there are sets of graphs beside the one without LoRA and the one for any adapters."""
+    return found.lora is not None and len(found.lora.cases) > 2 and found.graph_count() > 0
+
+
+def _used_cases(found: Resolution) -> set[int]:
+    """Captured numbers of adapters that some batch is served as: the next one at or above its own number."""
+    assert found.lora is not None
+    most = min(found.lora.max_loras, found.max_num_seqs)
+    cases = found.lora.cases
+    return {min(case for case in cases if case >= count) for count in range(most + 1)}
+
+
+def _graphs_of(found: Resolution, cases: list[int]) -> int:
+    return sum(graph.num_active_loras in cases for graphs in found.captures.values() for graph in graphs)
+
+
+def _and(numbers: list[int]) -> str:
+    texts = [str(number) for number in numbers]
+    return texts[0] if len(texts) == 1 else f"{', '.join(texts[:-1])} and {texts[-1]}"

@@ -1,0 +1,249 @@
+"""What to write in the place of an option or a value that vLLM's command line refuses: flags and edits."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from ..errors import CgplanError, InputError, StartupError, nearest, shorten
+from ..inputs.serve_args import parse_serve
+from ..inputs.serve_args_errors import ArgumentRefused
+from ..inputs.serve_args_flags import Flag, releases_with
+from .diagnostic import Hit, TokenEdit
+from .occurrences import at_token, edits_of, flag_text
+from .subject import Subject
+
+MEANS_THE_SAME = frozenset(
+    (
+        "--speculative-model",
+        "--num-speculative-tokens",
+        "--speculative-draft-tensor-parallel-size",
+        "--speculative-max-model-len",
+        "--ngram-prompt-lookup-max",
+        "--ngram-prompt-lookup-min",
+        "--guided-decoding-backend",
+        "--override-pooler-config",
+        "--log-config-file",
+    )
+)
+"""Removed options whose value means the same behind the option that took their place."""
+
+WITH_ITS_VALUE = {
+    "--worker-use-ray": ("--distributed-executor-backend", "ray"),
+    "--engine-use-ray": ("--distributed-executor-backend", "ray"),
+    "--disable-mm-preprocessor-cache": ("--mm-processor-cache-gb", "0"),
+    "--enable-multimodal-encoder-data-parallel": ("--mm-encoder-tp-mode", "data"),
+}
+"""Removed options without a value, with the option and the value that say the same."""
+
+TASKS = {
+    "generate": ("--runner", "generate"),
+    "embed": ("--runner", "pooling", "--convert", "embed"),
+    "embedding": ("--runner", "pooling", "--convert", "embed"),
+    "classify": ("--runner", "pooling", "--convert", "classify"),
+    "score": ("--runner", "pooling", "--convert", "classify"),
+    "auto": (),
+}
+"""What --task said, in the words of --runner and --convert."""
+
+WITHOUT_VALUE = frozenset(
+    (
+        *WITH_ITS_VALUE,
+        "--enable-reasoning",
+        "--use-v2-block-manager",
+        "--guided-decoding-disable-fallback",
+        "--guided-decoding-disable-any-whitespace",
+        "--disable-async-output-proc",
+        "--enable-prompt-adapter",
+    )
+)
+_USE = re.compile(r"use (--?[A-Za-z][\w.-]*)$")
+_MEAN = re.compile(r"did you mean (?:one of )?(--?[A-Za-z][\w.-]*)[,?]")
+_MORE = re.compile(r" \(and \d+ more tokens?\)$")
+_TRUE, _FALSE = ("true", "1", "yes", "on"), ("false", "0", "no", "off")
+MAX_TRIED = 8
+"""Most tokens that are tried as the model."""
+
+
+class Change(NamedTuple):
+    """What to write.
+
+    Attributes:
+        texts: the tokens.
+        start, end: the tokens of the launch that they take the place of.
+        safe: they say the same.
+    """
+
+    texts: tuple[str, ...]
+    start: int
+    end: int
+    safe: bool
+
+
+def hit_of(subject: Subject, error: CgplanError, index: int | None) -> Hit:
+    """A refusal with its flag and edits. `index` is the token of the launch to point at, or None."""
+    message = _MORE.sub("", error.message)
+    if index is None:
+        return Hit(message, error.fix)
+    fix, at = error.fix, at_token(subject, index)
+    change = _change(subject, error, index) if isinstance(error, ArgumentRefused) else None
+    if change is None:
+        return Hit(message, fix, at)
+    edits = edits_of(subject, [TokenEdit(change.start, change.end, change.texts)])
+    flag = flag_text(change.texts)
+    if not subject.launch.texts[index].startswith("-"):
+        option = subject.launch.texts[change.start]
+        message, fix = f"{option} takes no value, but has {shorten(subject.launch.texts[index], 40)!r}", None
+    instead = f"write {shorten(flag, 80)}" if flag else "leave it out" if not change.texts else None
+    return Hit(message, fix or instead, at, flag, edits, change.safe)
+
+
+def _change(subject: Subject, error: ArgumentRefused, index: int) -> Change | None:
+    text = subject.launch.texts[index]
+    if error.kind == "unrecognized":
+        return _unknown_option(subject, error, index) if text.startswith("-") else _extra_value(subject, index)
+    if error.kind == "flag_takes_no_value":
+        option, _, value = text.partition("=")
+        return _switch(subject, option, value, index, index + 1)
+    if error.kind == "invalid_choice":
+        return _choice(subject, index)
+    return None
+
+
+def _unknown_option(subject: Subject, error: ArgumentRefused, index: int) -> Change | None:
+    text = subject.launch.texts[index]
+    if text == "-O":
+        return _level(subject, index)
+    name, equals, _ = text.partition("=")
+    head = name.partition(".")[0]
+    option = head.replace("_", "-") if head.startswith("--") else head
+    rest = text[len(head) :]
+    flag = _elsewhere(option)
+    last = index + 1 if equals else _behind(subject, option, flag, index)
+    whole = _removed(subject, option, index, last)
+    if whole is not None:
+        return whole
+    fix = error.fix or ""
+    use, mean = _USE.match(fix), _MEAN.match(fix)
+    if use is not None and not _clashes(subject, use[1]):
+        here = subject.flags.by_option.get(use[1].partition(".")[0])
+        same = option in MEANS_THE_SAME or (flag is not None and here is not None and flag.dest == here.dest)
+        return Change((use[1] + rest, *subject.launch.texts[index + 1 : last]), index, last, same)
+    if mean is not None:
+        return Change((mean[1] + rest, *subject.launch.texts[index + 1 : last]), index, last, False)
+    if "leave it out" in fix:
+        return Change((), index, last, False)
+    return None
+
+
+def _level(subject: Subject, index: int) -> Change | None:
+    """-O with JSON behind it, as it was written before it took a level."""
+    texts = subject.launch.texts
+    behind = texts[index + 1] if index + 1 < len(texts) else ""
+    if behind.startswith("{") and not subject.is_given("compilation_config"):
+        return Change(("-cc", behind), index, index + 2, True)
+    return None
+
+
+def _elsewhere(option: str) -> Flag | None:
+    """The option as another release has it."""
+    return next((flag for _, flag in releases_with(option)), None)
+
+
+def _behind(subject: Subject, option: str, flag: Flag | None, index: int) -> int:
+    """The token behind the values of an option that the release lacks."""
+    texts = subject.launch.texts
+    end = index + 1
+    if option in WITHOUT_VALUE or (flag is not None and not flag.takes_value):
+        return end
+    single = flag is not None and flag.nargs is None
+    while end < len(texts) and not texts[end].startswith("-") and not (single and end > index + 1):
+        end += 1
+    return end
+
+
+def _removed(subject: Subject, option: str, index: int, last: int) -> Change | None:
+    """Options whose place other tokens took, value and all."""
+    texts = subject.launch.texts
+    if option == "--task":
+        value = texts[index].partition("=")[2] or (texts[index + 1] if last > index + 1 else "")
+        new = TASKS.get(value)
+        given = subject.is_given("runner") or subject.is_given("convert")
+        usable = new is not None and not given and all(_is_known(subject, text) for text in new)
+        return Change(new or (), index, last, True) if usable else None
+    if option == "--enable-reasoning" and subject.is_given("reasoning_parser"):
+        return Change((), index, last, True)
+    new = WITH_ITS_VALUE.get(option)
+    if new is not None and new[0] in subject.flags.by_option and not _clashes(subject, new[0]):
+        return Change(new, index, index + 1, True)
+    return None
+
+
+def _is_known(subject: Subject, text: str) -> bool:
+    return not text.startswith("--") or text in subject.flags.by_option
+
+
+def _clashes(subject: Subject, option: str) -> bool:
+    """Whether the option is not there, or is given already, so that a second one would take its place."""
+    flag = subject.flags.by_option.get(option.partition(".")[0])
+    return flag is None or subject.is_given(flag.dest)
+
+
+def _extra_value(subject: Subject, index: int) -> Change | None:
+    """`--enforce-eager true`: the switch takes no value."""
+    before = subject.launch.texts[index - 1] if index else ""
+    return _switch(subject, before, subject.launch.texts[index], index - 1, index + 1)
+
+
+def _switch(subject: Subject, option: str, value: str, start: int, end: int) -> Change | None:
+    name = option.replace("_", "-") if option.startswith("--") else option
+    flag = subject.flags.by_option.get(name)
+    if flag is None or flag.takes_value or not value:
+        return None
+    if value.lower() in _TRUE:
+        return Change((option,), start, end, True)
+    if value.lower() not in _FALSE:
+        return None
+    off = name in flag.negative
+    others = [one for one in flag.shown if one.startswith("--") and (one in flag.negative) != off]
+    if others:
+        return Change((others[0],), start, end, True)
+    return Change((), start, end, flag.default is False)
+
+
+def _choice(subject: Subject, index: int) -> Change | None:
+    """The nearest of the values that are accepted."""
+    texts = subject.launch.texts
+    name, equals, attached = texts[index].partition("=")
+    flag = subject.flags.by_option.get(name.replace("_", "-") if name.startswith("--") else name)
+    value = attached if equals else texts[index + 1] if index + 1 < len(texts) else ""
+    if flag is None or not flag.choices or flag.nargs is not None:
+        return None
+    near = nearest(value, [str(choice) for choice in flag.choices if choice is not None], 1)
+    if not near:
+        return None
+    new = (f"{name}={near[0]}",) if equals else (name, near[0])
+    return Change(new, index, index + len(new), False)
+
+
+def model_to_front(subject: Subject) -> tuple[TokenEdit, ...]:
+    """The edits that put the model behind `vllm serve`, where a token is found that makes the line start; else ()."""
+    texts = subject.launch.texts
+    if "serve" not in texts:
+        return ()
+    front = texts.index("serve") + 1
+    values = [i for i in range(front, len(texts)) if not texts[i].startswith("-")]
+    for index in sorted(values, key=lambda i: "/" not in texts[i])[:MAX_TRIED]:
+        moved = [*texts[:front], texts[index], *texts[front:index], *texts[index + 1 :]]
+        if _starts(subject, moved, texts[index]):
+            return edits_of(subject, [TokenEdit(front, front, (texts[index],)), TokenEdit(index, index + 1)])
+    return ()
+
+
+def _starts(subject: Subject, texts: list[str], model: str) -> bool:
+    configs = {name: config.text for name, config in subject.launch.files.items()}
+    try:
+        args = parse_serve(texts, subject.release, configs=configs, env=subject.launch.environment)
+    except (InputError, StartupError):
+        return False
+    return args.model_tag == model

@@ -1,0 +1,207 @@
+"""Comments that silence findings: `# cgplan: ignore CG123` and, at the top of a file, `# cgplan: ignore-file`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from ..errors import nearest
+from ..inputs.launches.asked import Located
+from ..inputs.launches.launch import Source, Span
+from ..trace import Rule
+from .diagnostic import Diagnostic, Hit
+from .registry import diagnostic
+from .selection import fits, known_codes
+
+UNUSED = Rule(
+    "CG975",
+    title="A comment that silences a finding silences none.",
+    why="What it was for has been mended, or stands elsewhere; left in place it would hide the next such finding.",
+    example="# cgplan: ignore CG901 beside a line that has no such finding.",
+    instead="Drop the comment, or the codes that the message names.",
+    source="cgplan",
+)
+MISREAD = Rule(
+    "CG976",
+    title="A comment for cgplan cannot be read as it was meant.",
+    why="A misspelt code or word silences nothing, and says nothing.",
+    example="# cgplan: ignore CG9999, or # cgplan: ignore-file in the middle of a file.",
+    instead="Write `# cgplan: ignore CODE, CODE` beside or above the line, `# cgplan: ignore-file` at the top.",
+    source="cgplan",
+)
+
+WORDS = ("ignore", "ignore-file")
+ALIKE = 3
+"""Letters at least of a word that is taken for a misspelt `ignore`."""
+
+_COMMENT = re.compile(r"(?:^|(?<=[\s\ufeff]))#\s*cgplan:\s*([\w-]+)([^\r\n]*)")
+_CODE = re.compile(r"[\s,:=\[]*([A-Za-z]{2}[0-9]\w*|[Cc][Gg])(?![\w-])")
+
+
+class Comment(NamedTuple):
+    """One comment.
+
+    Attributes:
+        line: where it stands, from 1.
+        span: from its # to its last code.
+        word: as it was written.
+        codes: codes or beginnings of codes, () for every code.
+        unknown: what looks like a code and is none.
+        alone: nothing else is in its line, so that it speaks of what follows.
+        at_top: nothing but comments and blank lines come before it.
+    """
+
+    line: int
+    span: Span
+    word: str
+    codes: tuple[str, ...]
+    unknown: tuple[str, ...]
+    alone: bool
+    at_top: bool
+
+    @property
+    def whole_file(self) -> bool:
+        return self.word == "ignore-file" and self.at_top
+
+    def silences(self, code: str) -> bool:
+        return (not self.codes and not self.unknown) or fits(code, self.codes)
+
+
+class Silenced(NamedTuple):
+    """What the comments of a file do.
+
+    Attributes:
+        kept: for each diagnostic, whether it is still to be said.
+        further: of the comments themselves: unused, or misread.
+    """
+
+    kept: tuple[bool, ...]
+    further: tuple[Diagnostic, ...]
+
+
+def silence(source: Source, diagnostics: Sequence[Diagnostic]) -> Silenced:
+    """Apply the comments of `source`, and of the files that its diagnostics point into."""
+    texts = {id(source): _Text(source)}
+    used: set[tuple[int, int, str]] = set()
+    kept = []
+    for one in diagnostics:
+        text = texts.setdefault(id(one.at.source), _Text(one.at.source)) if one.at is not None else texts[id(source)]
+        hits = [c for c in text.of(one) if c.silences(one.code)]
+        used.update((id(text), comment.span.start, one.code) for comment in hits)
+        kept.append(not hits)
+    own = texts[id(source)]
+    further = [found for comment in own.comments for found in _about(own, comment, used)]
+    return Silenced(tuple(kept), tuple(one for one in further if not own.silences_file(one.code)))
+
+
+def comments(source: Source) -> tuple[Comment, ...]:
+    """The comments for cgplan in a text."""
+    if "cgplan:" not in source.text:
+        return ()
+    found = []
+    at, at_top = 0, True
+    for number, line in enumerate(source.text.split("\n"), 1):
+        match = _COMMENT.search(line)
+        if match is not None:
+            found.append(_comment(match, number, at, line, at_top))
+        stripped = line.strip("\ufeff \t\r")
+        at_top = at_top and (not stripped or stripped.startswith(("#", "%")) or stripped == "---")
+        at += len(line) + 1
+    return tuple(found)
+
+
+def _comment(match: re.Match[str], number: int, at: int, line: str, at_top: bool) -> Comment:
+    rest, end = match[2], match.start(2)
+    written: list[str] = []
+    while (code := _CODE.match(rest)) is not None:
+        written.append(code[1])
+        rest = rest[code.end() :]
+        end += code.end()
+    known = known_codes()
+    folded = {text: text.upper() for text in written}
+    codes = tuple(code for code in folded.values() if any(one.startswith(code) for one in known))
+    unknown = tuple(text for text, code in folded.items() if code not in codes)
+    alone = not line[: match.start()].strip("\ufeff \t")
+    span = Span(at + match.start(), at + end, number, match.start() + 1)
+    return Comment(number, span, match[1], codes, unknown, alone, at_top and alone)
+
+
+class _Text:
+    """One text, and which of its comments speak of which line."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.comments = comments(source)
+        self.by_line = {comment.line: comment for comment in self.comments if comment.word == "ignore"}
+        self.lines = source.text.split("\n") if self.by_line else []
+
+    def silences_file(self, code: str) -> bool:
+        return any(comment.whole_file and comment.silences(code) for comment in self.comments)
+
+    def of(self, one: Diagnostic) -> Iterator[Comment]:
+        """The comments that speak of a diagnostic's place."""
+        yield from (comment for comment in self.comments if comment.whole_file)
+        if one.at is None or not self.by_line:
+            return
+        for line in dict.fromkeys(self._lines_of(one.at.span.line)):
+            beside = self.by_line.get(line)
+            if beside is not None and not beside.alone:
+                yield beside
+            above = line - 1
+            while above and self._text(above).startswith("#"):
+                if above in self.by_line:
+                    yield self.by_line[above]
+                above -= 1
+
+    def _lines_of(self, line: int) -> Iterator[int]:
+        """The line, where its command begins, and the key of the block that the command is written in.
+
+        Between lines that a backslash joins there is no room for a comment, nor within a block of a YAML file where it
+        would be part of the text.
+        """
+        yield line
+        while line > 1 and self._text(line - 1).endswith("\\"):
+            line -= 1
+        yield line
+        indent, above = self._indent(line), line - 1
+        while above and (not self._text(above) or self._indent(above) >= indent):
+            above -= 1
+        if above and re.search(r"[|>][0-9+-]*(\s+#.*)?$", self._text(above)):
+            yield above
+
+    def _text(self, line: int) -> str:
+        return self.lines[line - 1].strip("\ufeff \t\r")
+
+    def _indent(self, line: int) -> int:
+        text = self.lines[line - 1]
+        return len(text) - len(text.lstrip(" "))
+
+
+def _about(text: _Text, comment: Comment, used: set[tuple[int, int, str]]) -> Iterator[Diagnostic]:
+    at = Located(text.source, comment.span)
+    if comment.word not in WORDS:
+        near = nearest(comment.word, WORDS, 1) if len(comment.word) >= ALIKE else []
+        if near:
+            yield _misread(at, f"{comment.word!r} is not a word for cgplan", f"did you mean {near[0]}?")
+        return
+    if comment.word == "ignore-file" and not comment.at_top:
+        yield _misread(at, "ignore-file counts at the top of a file only", "put it before the first line of content")
+        return
+    for code in comment.unknown:
+        near = nearest(code.upper(), known_codes(), 1)
+        fix = f"did you mean {near[0]}?" if near else "cgplan explain lists all codes"
+        yield _misread(at, f"there is no code {code[:40]}", fix)
+    hits = {code for owner, start, code in used if (owner, start) == (id(text), comment.span.start)}
+    if comment.codes:
+        idle = [code for code in comment.codes if not any(hit.startswith(code) for hit in hits)]
+    else:
+        idle = [] if hits or comment.unknown else ["every code"]
+    if idle:
+        where = "in this file" if comment.whole_file else "here"
+        hit = Hit(f"the comment silences {', '.join(idle)}, of which there is nothing {where}", "drop it", at)
+        yield diagnostic(UNUSED.code, "info", hit)
+
+
+def _misread(at: Located, message: str, fix: str) -> Diagnostic:
+    return diagnostic(MISREAD.code, "warning", Hit(message, fix, at))

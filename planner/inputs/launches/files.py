@@ -1,0 +1,191 @@
+"""Files as texts, and the files of folders that may start a server."""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+from collections.abc import Iterator, Sequence
+from fnmatch import fnmatch
+from pathlib import Path
+
+from ...errors import InputError, did_you_mean, shorten
+from .launch import Source
+
+MAX_BYTES = 16 * 2**20
+"""Largest file that is read."""
+MAX_WALKED_BYTES = 2**20
+"""Largest file of a folder that is read without being named."""
+MAX_WALKED = 200_000
+"""Entries of folders that are looked at."""
+
+_SKIPPED = frozenset((
+    "node_modules", "__pycache__", "venv", "env", "site-packages", "dist", "build", "target",
+))  # fmt: skip
+_SUFFIXES = frozenset((
+    ".yaml", ".yml", ".json", ".sh", ".bash", ".zsh", ".slurm", ".sbatch", ".job", ".pbs", ".service", ".dockerfile",
+    ".containerfile", ".md", ".markdown", ".j2",
+))  # fmt: skip
+_NAMES = ("dockerfile", "containerfile")
+
+
+def load(path: str | Path) -> Source:
+    """The text of a file; "-" is standard input. A byte order mark and the line ends stay as they are.
+
+    Raises:
+        InputError: CG910 it cannot be read, CG911 it is no UTF-8 text, CG914 over MAX_BYTES.
+    """
+    name = str(path)
+    if name == "-":
+        data = sys.stdin.buffer.read(MAX_BYTES + 1)
+        if len(data) > MAX_BYTES:
+            raise _too_large("standard input")
+        return Source("-", _decoded(data, "standard input"))
+    return Source(name, _decoded(_read(name), name))
+
+
+def walk(paths: Sequence[str | Path], exclude: Sequence[str] = ()) -> Iterator[str]:
+    """The files that `paths` mean: files as they are named, and those of folders by kind, sorted.
+
+    Hidden folders, virtual environments, links to folders, large and binary files are passed over in folders.
+
+    Args:
+        paths: files, folders, or "-".
+        exclude: patterns of names or paths that are passed over in folders.
+
+    Raises:
+        InputError: CG910 a path is not there.
+    """
+    given = set()
+    for path in paths:
+        name = str(path)
+        if name != "-" and os.path.isdir(name):
+            for found in _folder(name, exclude):
+                if found not in given:
+                    given.add(found)
+                    yield found
+        elif name not in given:
+            if name != "-" and not os.path.lexists(name):
+                raise _missing(name)
+            given.add(name)
+            yield name
+
+
+def _folder(root: str, exclude: Sequence[str]) -> Iterator[str]:
+    seen = 0
+    for folder, folders, names in os.walk(root):
+        folders[:] = sorted(
+            name
+            for name in folders
+            if not name.startswith(".")
+            and name not in _SKIPPED
+            and not os.path.exists(os.path.join(folder, name, "pyvenv.cfg"))
+            and not _is_excluded(os.path.join(folder, name), root, exclude)
+        )
+        for name in sorted(names):
+            seen += 1
+            if seen > MAX_WALKED:
+                return
+            path = os.path.join(folder, name)
+            if _may_start(name) and not _is_excluded(path, root, exclude) and _is_small_text(path):
+                yield path
+
+
+def _may_start(name: str) -> bool:
+    """Whether a file of that name can start a server."""
+    low = name.lower()
+    return low.startswith(_NAMES) or os.path.splitext(low)[1] in _SUFFIXES or "." not in low
+
+
+def _is_excluded(path: str, root: str, exclude: Sequence[str]) -> bool:
+    inside = os.path.relpath(path, root).replace(os.sep, "/")
+    name = os.path.basename(path)
+    for pattern in exclude:
+        bare = pattern.rstrip("/")
+        whole = path.replace(os.sep, "/")
+        if fnmatch(name, bare) or fnmatch(inside, bare) or fnmatch(whole, bare):
+            return True
+    return False
+
+
+def _is_small_text(path: str) -> bool:
+    try:
+        status = os.stat(path)
+        if not stat.S_ISREG(status.st_mode) or not 0 < status.st_size <= MAX_WALKED_BYTES:
+            return False
+        with open(path, "rb") as file:
+            head = file.read(1024)
+    except OSError:
+        return False
+    if "." not in os.path.basename(path).lstrip(".") and not os.path.basename(path).lower().startswith(_NAMES):
+        return head.startswith(b"#!") and b"sh" in head.split(b"\n", 1)[0]
+    return b"\0" not in head
+
+
+def _read(name: str) -> bytes:
+    try:
+        status = os.stat(name)
+        if stat.S_ISDIR(status.st_mode):
+            raise InputError(
+                f"{shorten(name)} is a folder", code="CG910", where=name, fix="name a file in it, or check the folder"
+            )
+        if not stat.S_ISREG(status.st_mode):
+            raise InputError(f"{shorten(name)} is no regular file", code="CG910", where=name, fix="name a file, or -")
+        if status.st_size > MAX_BYTES:
+            raise _too_large(name)
+        with open(name, "rb") as file:
+            data = file.read(MAX_BYTES + 1)
+    except (FileNotFoundError, NotADirectoryError):
+        raise _missing(name) from None
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise InputError(
+            f"{shorten(name)} cannot be read: {reason.lower()}", code="CG910", where=name, fix="check its permissions"
+        ) from None
+    if len(data) > MAX_BYTES:
+        raise _too_large(name)
+    return data
+
+
+def _decoded(data: bytes, name: str) -> str:
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise InputError(f"{shorten(name)} is UTF-16 text", code="CG911", where=name, fix="save it as UTF-8")
+    if b"\0" in data:
+        raise InputError(
+            f"{shorten(name)} is a binary file", code="CG911", where=name, fix="name a script, manifest or config file"
+        )
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise InputError(
+            f"{shorten(name)} is not UTF-8 text: line {line}",
+            code="CG911",
+            where=f"{name}:{line}",
+            fix="save it as UTF-8",
+        ) from None
+
+
+def _missing(name: str) -> InputError:
+    """An error that names the files nearby that are called much the same."""
+    folder, base = os.path.split(name)
+    try:
+        siblings = sorted(os.listdir(folder or "."))[:2000]
+    except (OSError, ValueError):
+        siblings = []
+    near = did_you_mean(base, siblings)
+    return InputError(
+        f"{shorten(name)}: no such file or folder",
+        code="CG910",
+        where=name,
+        fix=near or "name a file, a folder, or - for standard input; a command line goes behind --",
+    )
+
+
+def _too_large(name: str) -> InputError:
+    return InputError(
+        f"{shorten(name)} is larger than {MAX_BYTES // 2**20} MiB",
+        code="CG914",
+        where=name,
+        fix="name the manifest or script alone",
+    )

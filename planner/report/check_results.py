@@ -1,0 +1,227 @@
+"""What `cgplan check` found, file by file, ready to be written in any form."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+from ..check.diagnostic import Diagnostic
+from ..check.registry import SEVERITIES
+from ..check.report import Report
+from ..errors import CgplanError, StartupError
+from ..inputs.launches.launch import Launch, Remark, Source
+from ..inputs.serve_args_errors import ArgumentRefused
+from ..resolve import Resolution
+from ..vocabulary import CUDAGraphMode
+from .check_secrets import Secrets
+from .words import sentence
+
+STDIN = "-"
+LINE = ""
+NAMES = {STDIN: "stdin", LINE: "line"}
+"""How sources that are no files are called."""
+
+
+class Origin(NamedTuple):
+    """A fact of the machine or the release, and who says it: "given", "file", "here" or "assumed"."""
+
+    value: str | None
+    said_by: str
+
+    @property
+    def is_assumed(self) -> bool:
+        return self.said_by == "assumed"
+
+
+class Outcome(NamedTuple):
+    """What a launch comes to.
+
+    Attributes:
+        vllm, gpu, model: by whose rules, on what, with which model.
+        starts: whether vLLM takes it; None: cgplan cannot tell.
+        resolution: by vLLM's names, JSON values; of a line that vLLM refuses, as it is without what is refused. None:
+            there is none.
+    """
+
+    vllm: Origin
+    gpu: Origin
+    model: Origin
+    starts: bool | None
+    resolution: dict[str, Any] | None
+
+
+class LaunchResult(NamedTuple):
+    """One server, and what is to be said of it.
+
+    Attributes:
+        launch: where it stands.
+        outcome: what it comes to.
+        assumptions, ignored: what was assumed, what is not modelled; one sentence each.
+        diagnostics: those that are wanted, in the order of the text.
+    """
+
+    launch: Launch
+    outcome: Outcome
+    assumptions: tuple[str, ...]
+    ignored: tuple[str, ...]
+    diagnostics: tuple[Diagnostic, ...]
+
+    @property
+    def line(self) -> int:
+        """Where the command begins, from 1."""
+        return next((token.span.line for token in self.launch.tokens if token.style != "made"), 1)
+
+
+class FileResult(NamedTuple):
+    """One file, standard input, or a line.
+
+    Attributes:
+        name: path as given, "-" for standard input, "" for a line.
+        source: its text; None where it cannot be read.
+        launches: servers that it starts.
+        remarks: of its reader, about the file.
+        diagnostics: of the file, not of one launch.
+        error: why it cannot be read, or None.
+        secrets: what of it must not be shown.
+    """
+
+    name: str
+    source: Source | None
+    launches: tuple[LaunchResult, ...] = ()
+    remarks: tuple[Remark, ...] = ()
+    diagnostics: tuple[Diagnostic, ...] = ()
+    error: CgplanError | None = None
+    secrets: Secrets = Secrets()
+
+    @property
+    def shown(self) -> str:
+        """The name for people."""
+        return shown_name(self.name)
+
+    def all(self) -> Iterator[Diagnostic]:
+        for launch in self.launches:
+            yield from launch.diagnostics
+        yield from self.diagnostics
+
+
+class Summary(NamedTuple):
+    """Counts over all files; `fixable` is what --fix mends."""
+
+    errors: int
+    warnings: int
+    infos: int
+    files: int
+    servers: int
+    unreadable: int
+    fixable: int
+
+
+def summary(files: Sequence[FileResult]) -> Summary:
+    """Count what was found."""
+    found = [one for file in files for one in file.all()]
+    counts = {severity: sum(one.severity == severity for one in found) for severity in SEVERITIES}
+    return Summary(
+        errors=counts["error"],
+        warnings=counts["warning"],
+        infos=counts["info"],
+        files=len(files),
+        servers=sum(len(file.launches) for file in files),
+        unreadable=sum(file.error is not None for file in files),
+        fixable=sum(bool(one.edits) and one.safe for one in found),
+    )
+
+
+def shown_name(name: str) -> str:
+    """The name of a source for people; without what would move the cursor."""
+    name = NAMES.get(name, name)
+    return "".join(c if c.isprintable() else "?" for c in name)
+
+
+def forward(path: str) -> str:
+    """`path` with forward slashes, relative to the working folder where it lies below it."""
+    absolute = os.path.abspath(path)
+    here = os.getcwd()
+    if absolute.startswith(here.rstrip(os.sep) + os.sep):
+        return os.path.relpath(absolute, here).replace(os.sep, "/")
+    return absolute.replace(os.sep, "/")
+
+
+def launch_result(report: Report, diagnostics: Sequence[Diagnostic], given: Sequence[str] = ()) -> LaunchResult:
+    """A report without what was only needed to make it.
+
+    Args:
+        report: of check_launch.
+        diagnostics: those of it that are wanted.
+        given: which of "vllm", "gpu" and "model" the user named.
+    """
+    asked, resolution = report.asked, report.resolution
+    assumed = [*asked.assumptions, *(resolution.assumptions if resolution is not None else ())]
+    ignored = [*(asked.served.ignored if asked.served is not None else ())]
+    ignored += resolution.not_modelled if resolution is not None else ()
+    return LaunchResult(
+        asked.launch,
+        _outcome(report, diagnostics, given),
+        tuple(dict.fromkeys(sentence(text) for text in assumed)),
+        tuple(dict.fromkeys(sentence(text) for text in ignored)),
+        tuple(diagnostics),
+    )
+
+
+def _outcome(report: Report, diagnostics: Sequence[Diagnostic], given: Sequence[str]) -> Outcome:
+    asked, hints = report.asked, report.asked.launch.hints
+    deployment = asked.served.deployment if asked.served is not None else None
+    gpu_said = [text for text in asked.assumptions if text.startswith("GPU:")]
+    if "gpu" in given:
+        gpu = "given"
+    elif any("found in this machine" in text for text in gpu_said):
+        gpu = "here"
+    else:
+        gpu = "assumed" if gpu_said or hints.gpu is None else "file"
+    release = "given" if "vllm" in given else "assumed" if hints.release is None else "file"
+    model = "given" if "model" in given else "file"
+    if any(text.startswith("Model:") for text in asked.assumptions):
+        model = "assumed"
+    return Outcome(
+        Origin(asked.release, release),
+        Origin(deployment.gpu.name if deployment is not None else hints.gpu, gpu),
+        Origin(deployment.model.name if deployment is not None else None, model),
+        _starts(report, diagnostics),
+        _resolved(report.resolution) if report.resolution is not None else None,
+    )
+
+
+def _starts(report: Report, diagnostics: Sequence[Diagnostic]) -> bool | None:
+    asked = report.asked
+    if report.resolution is not None and not any(one.severity == "error" for one in diagnostics):
+        # What vLLM refuses has been silenced: whoever did so knows better.
+        return True
+    if any(not isinstance(error, ArgumentRefused) for error in asked.refused):
+        return None
+    if asked.refused or isinstance(asked.problem, StartupError):
+        return False
+    if report.resolution is None and asked.problem is None:
+        return False
+    return None if report.resolution is None else True
+
+
+def _resolved(r: Resolution) -> dict[str, Any]:
+    return {
+        "runner": r.runner.value,
+        "compilation_mode": r.compilation_mode.value,
+        "requested_mode": r.requested_mode.value,
+        "cudagraph_mode": r.cudagraph_mode.value,
+        "decode_mode": r.decode_mode.value,
+        "mixed_mode": r.mixed_mode.value,
+        "backend": r.backend.name,
+        "graphs": {
+            "FULL": r.graph_count(CUDAGraphMode.FULL),
+            "PIECEWISE": r.graph_count(CUDAGraphMode.PIECEWISE),
+            "total": r.graph_count(),
+        },
+        "capture_sizes": list(r.capture_sizes),
+        "max_capture_size": r.max_capture_size,
+        "max_num_seqs": r.max_num_seqs,
+        "max_num_batched_tokens": r.max_num_batched_tokens,
+        "max_model_len": r.max_model_len,
+    }

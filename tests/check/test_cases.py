@@ -1,0 +1,83 @@
+"""Public reports of what went wrong, as lines: each gives the finding, or the number, that would have told.
+
+fixtures/check/cases.json holds them, docs/cases.md says where they come from and which others are left out.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import cgplan.check.families  # noqa: F401
+from cgplan.check import Context, Report, check
+from cgplan.model_shape import ModelShape
+from cgplan.releases.gpus import gpu
+from cgplan.resolve import Resolution
+from cgplan.sections import Gpu
+from cgplan.vocabulary import CUDAGraphMode
+
+ROOT = Path(__file__).parents[2]
+CASES: list[dict[str, Any]] = json.loads((ROOT / "fixtures/check/cases.json").read_text(encoding="utf-8"))
+FULL, PIECEWISE = CUDAGraphMode.FULL, CUDAGraphMode.PIECEWISE
+
+
+def report_of(case: dict[str, Any]) -> Report:
+    shape = case.get("shape")
+    where = case["gpu"]
+    context = Context(
+        release=case["release"],
+        gpu=gpu(where) if isinstance(where, str) else Gpu(**where),
+        gpus_per_node=8,
+        model=ModelShape.model_validate_json(json.dumps(shape)) if shape else None,
+        settings=case.get("settings", {}),
+    )
+    return check(case["line"], context)
+
+
+@pytest.mark.parametrize("case", CASES, ids=[case["id"] for case in CASES])
+def test_case(case: dict[str, Any]) -> None:
+    report, expect = report_of(case), case["expect"]
+    found = {one.code: one for one in report.diagnostics}
+    wanted = expect.get("codes", {})
+    assert {code: found[code].severity for code in wanted if code in found} == wanted, sorted(found)
+    assert not found.keys() & set(expect.get("absent", ()))
+    told = " ".join(f"{found[code].message} {found[code].fix}" for code in wanted)
+    assert [text for text in expect.get("text", ()) if text not in told] == [], told
+    if "flag" in expect:
+        assert expect["flag"] in [found[code].flag for code in wanted]
+    if "resolution" in expect:
+        assert report.resolution is not None, sorted(found)
+        assert numbers(report.resolution, expect["resolution"]) == expect["resolution"]
+
+
+def numbers(found: Resolution, wanted: dict[str, Any]) -> dict[str, Any]:
+    """What the resolution says to each of the keys of `wanted`."""
+    decode = {
+        str(batch): part.mode.value
+        for part in found.uniform_decode_coverage().ranges
+        for batch in range(part.first, part.last + 1)
+    }
+    full = found.captures.get(FULL, ())
+    known: dict[str, Any] = {
+        "mode": found.cudagraph_mode.value,
+        "backend": found.backend.name,
+        "piecewise": found.graph_count(PIECEWISE),
+        "full": found.graph_count(FULL),
+        "largest": max((graph.num_tokens for graphs in found.captures.values() for graph in graphs), default=0),
+        "full_largest": max((graph.num_tokens for graph in full), default=0),
+        "sizes": found.config["cudagraph_capture_sizes"],
+        "max_num_seqs": found.max_num_seqs,
+        "max_num_batched_tokens": found.max_num_batched_tokens,
+        "decode": {batch: decode[batch] for batch in wanted.get("decode", ())},
+        "padded": {batch: found.padded(int(batch)) for batch in wanted.get("padded", ())},
+        "eager": [batch for batch in wanted.get("eager", ()) if decode[str(batch)] == "NONE"],
+    }
+    return {key: known[key] for key in wanted}
+
+
+def test_every_case_is_listed_in_docs() -> None:
+    page = (ROOT / "docs/cases.md").read_text(encoding="utf-8")
+    assert [case["id"] for case in CASES if f"| {case['id']} |" not in page] == []

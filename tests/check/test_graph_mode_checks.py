@@ -1,0 +1,116 @@
+from __future__ import annotations
+
+import pytest
+from asked_lines import codes, drafts, mended, pointed_at, told
+
+from cgplan.inputs.catalogue import load
+from cgplan.vocabulary import CUDAGraphMode
+
+MTP = "Qwen/Qwen3.5-27B --max-num-seqs 8"
+
+
+@pytest.mark.parametrize(
+    "setting", ["-cc.cudagraph_mode=FULL", "--cudagraph-capture-sizes 1 2", "-cc.max_cudagraph_capture_size=64"]
+)
+def test_eager_wins_over_graph_settings(setting: str) -> None:
+    one = told(f"Qwen/Qwen3-8B --enforce-eager {setting}", "CG240")
+    assert one is not None
+    assert one.severity == "error"
+    assert [other.message for other in one.related] == ["switches every graph off"]
+    assert mended(f"Qwen/Qwen3-8B --enforce-eager {setting}", "CG240") == f"Qwen/Qwen3-8B {setting}"
+
+
+@pytest.mark.parametrize("line", ["--enforce-eager", "--enforce-eager -cc.cudagraph_mode=NONE", "--max-num-seqs 64"])
+def test_eager_contradicts_nothing(line: str) -> None:
+    assert told(f"Qwen/Qwen3-8B {line}", "CG240") is None
+
+
+def test_eager_is_said_once() -> None:
+    assert codes("Qwen/Qwen3-8B --enforce-eager") == ["CG242 info"]
+    assert codes("Qwen/Qwen3-8B --enforce-eager -cc.cudagraph_mode=FULL") == ["CG240 error"]
+    assert told("Qwen/Qwen3-8B --max-num-seqs 64", "CG242") is None
+
+
+def test_eager_frees_memory_only_where_graphs_are_in_the_budget() -> None:
+    old = told("Qwen/Qwen3-8B --enforce-eager", "CG242", "0.19.1")
+    new = told("Qwen/Qwen3-8B --enforce-eager", "CG242", "0.33.0")
+    assert old is not None
+    assert new is not None
+    assert "no more memory" in old.message
+    assert "memory" not in new.message
+
+
+@pytest.mark.parametrize(
+    ("off", "without"),
+    [("-cc.cudagraph_mode=NONE", "Qwen/Qwen3-8B -cc.cudagraph_mode=NONE"), ("-O0", "Qwen/Qwen3-8B -O0")],
+)
+def test_sizes_without_graphs(off: str, without: str) -> None:
+    line = f"Qwen/Qwen3-8B {off} --max-cudagraph-capture-size 64"
+    one = told(line, "CG241")
+    assert one is not None
+    assert (one.severity, pointed_at(one)) == ("error", "--max-cudagraph-capture-size")
+    assert mended(line, "CG241") == without
+
+
+def test_sizes_with_graphs() -> None:
+    assert told("Qwen/Qwen3-8B --max-cudagraph-capture-size 64 --max-num-seqs 64", "CG241") is None
+
+
+def test_a_backend_that_keeps_full_is_named() -> None:
+    line = f"{MTP} --attention-backend FLASHINFER {drafts(3, 'mtp')}"
+    one = told(line, "CG333", "0.23.0", "h100")
+    assert one is not None
+    assert (one.flag, one.safe) == ("--attention-backend FLASH_ATTN", False)
+    assert {other.at.source.text[other.at.span.start : other.at.span.end] for other in one.related} == {
+        "--attention-backend",
+        "--speculative-config",
+    }
+    assert told(mended(line, "CG333", "0.23.0", "h100"), "CG333", "0.23.0", "h100") is None
+
+
+def test_a_backend_in_the_attention_config_is_replaced_there() -> None:
+    line = f"{MTP} -ac.backend=FLASHINFER {drafts(3, 'mtp')}"
+    one = told(line, "CG333", "0.23.0", "h100")
+    assert one is not None
+    assert one.flag == "-ac.backend=FLASH_ATTN"
+    assert told(mended(line, "CG333", "0.23.0", "h100"), "CG333", "0.23.0", "h100") is None
+
+
+def test_no_backend_is_named_where_none_keeps_full() -> None:
+    one = told(f"{MTP} -tp 4 --kv-cache-dtype fp8 {drafts(3, 'mtp')}", "CG333", "0.20.2", "rtx3090")
+    assert one is not None
+    assert one.flag is None
+    assert one.fix is not None
+    assert "FLASH_ATTN then keeps FULL_AND_PIECEWISE" in one.fix
+
+
+def test_mixed_full_names_what_runs_and_what_keeps_it() -> None:
+    line = "Qwen/Qwen3-8B -cc.cudagraph_mode=FULL"
+    one = told(line, "CG330", "0.33.0", "a100")
+    assert one is not None
+    assert one.flag == "--attention-backend TRITON_ATTN"
+    assert one.fix is not None
+    assert "-cc.cudagraph_mode=FULL_AND_PIECEWISE" in one.fix
+    assert told(mended(line, "CG330", "0.33.0", "a100"), "CG330", "0.33.0", "a100") is None
+    assert told(line, "CG330", "0.33.0", "h100") is None
+
+
+def test_pooling_is_no_loss_unless_full_was_named() -> None:
+    assert codes("Qwen/Qwen3-8B --runner pooling") == ["CG207 info"]
+    line = "Qwen/Qwen3-8B --runner pooling -cc.cudagraph_mode=FULL_AND_PIECEWISE"
+    one = told(line, "CG207")
+    assert one is not None
+    assert (one.severity, one.flag) == ("warning", f"-cc.cudagraph_mode={CUDAGraphMode.PIECEWISE}")
+    assert told(mended(line, "CG207"), "CG207") is None
+
+
+@pytest.mark.parametrize("given", ["--all2all-backend deepep_high_throughput"])
+def test_deepep_high_throughput(given: str) -> None:
+    moe = load("deepseek-ai/DeepSeek-V3.1")
+    line = f"m -dp 8 --enable-expert-parallel {given}"
+    one = told(line, "CG601", model=moe)
+    assert one is not None
+    assert one.flag == "--all2all-backend deepep_low_latency"
+    assert len(one.related) == 2
+    assert told(line.replace("-dp 8", "-tp 8"), "CG601", model=moe) is None
+    assert told(line.replace("high_throughput", "low_latency"), "CG601", model=moe) is None

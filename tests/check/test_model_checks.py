@@ -1,0 +1,32 @@
+from __future__ import annotations
+
+import pytest
+from asked_lines import codes, mended, told
+
+
+@pytest.mark.parametrize("release", ["0.20.2", "0.25.1", "0.33.0"])
+def test_hybrids_at_the_default_of_sequences(release: str) -> None:
+    one = told("Qwen/Qwen3.5-27B", "CG511", release, "h100")
+    assert one is not None
+    assert (one.severity, one.flag) == ("info", "--max-num-seqs 512")
+    assert told(mended("Qwen/Qwen3.5-27B", "CG511", release, "h100"), "CG511", release, "h100") is None
+
+
+@pytest.mark.parametrize(
+    ("line", "release"),
+    [
+        ("Qwen/Qwen3-8B", "0.33.0"),
+        ("Qwen/Qwen3.5-27B --max-num-seqs 64", "0.33.0"),
+        ("Qwen/Qwen3.5-27B -cc.cudagraph_mode=PIECEWISE", "0.33.0"),
+        ("Qwen/Qwen3.5-27B --enforce-eager", "0.33.0"),
+        ("Qwen/Qwen3.5-27B", "0.19.1"),
+        ("Qwen/Qwen3.5-27B --num-gpu-blocks-override 2000", "0.33.0"),
+    ],
+)
+def test_where_blocks_do_not_matter_or_are_known(line: str, release: str) -> None:
+    assert told(line, "CG511", release, "h100") is None
+
+
+def test_too_few_blocks_are_an_error() -> None:
+    assert "CG501 error" in codes("Qwen/Qwen3.5-27B --max-num-seqs 64 --num-gpu-blocks-override 40", on="h100")
+    assert codes("Qwen/Qwen3.5-27B --max-num-seqs 32 --num-gpu-blocks-override 40", on="h100") == []

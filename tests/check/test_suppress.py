@@ -1,0 +1,126 @@
+"""Comments that silence findings, and what is said of those that do not."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cgplan.check.diagnostic import Diagnostic
+from cgplan.check.suppress import comments, silence
+from cgplan.inputs.launches import Source
+from cgplan.inputs.launches.asked import Located
+
+
+def found(text: str, words: str = "--bogus", code: str = "CG905") -> tuple[Source, Diagnostic]:
+    source = Source("f", text)
+    first = text.index(words)
+    return source, Diagnostic(code, "error", "no", "", at=Located(source, source.span(first, first + len(words))))
+
+
+def is_silent(text: str, words: str = "--bogus", code: str = "CG905") -> bool:
+    source, one = found(text, words, code)
+    return silence(source, [one]).kept == (False,)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "- --bogus  # cgplan: ignore",
+        "- --bogus  # cgplan: ignore CG905",
+        "- --bogus  # cgplan: ignore CG212, CG9",
+        "- --bogus  # cgplan: ignore cg905",
+        "- --bogus  #cgplan:ignore CG905 -- it is patched in",
+        "- --bogus  # cgplan: ignore[CG905]",
+        "# cgplan: ignore CG905\n- --bogus",
+        "  # cgplan: ignore CG905\n  # another word\n  - --bogus",
+        "# cgplan: ignore CG905\n# cgplan: ignore CG212\n- --bogus",
+        "# cgplan: ignore CG905\nvllm serve m \\\n  --port 1 \\\n  --bogus",
+        "# cgplan: ignore CG905\r\nvllm serve m \\\r\n  --bogus\r\n",
+        "# cgplan: ignore CG905\nargs: |\n  vllm serve m \\\n    --bogus",
+        "args: >-  # cgplan: ignore CG905\n  vllm serve m\n  --bogus",
+        "#!/bin/sh\n# cgplan: ignore-file\nvllm serve --bogus",
+        "# cgplan: ignore-file CG905\n---\nx: --bogus",
+        "\ufeff# cgplan: ignore-file CG9\n\nx: --bogus",
+    ],
+)
+def test_silent(text: str) -> None:
+    assert is_silent(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "- --bogus",
+        "- --bogus  # cgplan: ignore CG212",
+        "- --bogus  # cgplan ignore",
+        "- --bogus#cgplan: ignore",
+        "- --bogus  // cgplan: ignore",
+        "- --bogus  # cgplan: ignore CG999",
+        "- --port  # cgplan: ignore CG905\n- --bogus",
+        "# cgplan: ignore CG905\n\n- --bogus",
+        "# cgplan: ignore CG905\n- --port\n- --bogus",
+        "- --bogus\n# cgplan: ignore CG905",
+        "x: 1\n# cgplan: ignore-file\ny: 1\nz: --bogus",
+        "# cgplan: ignore-file CG2\nx: --bogus",
+        "args: >-  # cgplan: ignore CG905\n  vllm serve m\nmore: --bogus",
+    ],
+)
+def test_not_silent(text: str) -> None:
+    assert not is_silent(text)
+
+
+def said(text: str, **more: str) -> list[tuple[str, str, int]]:
+    source, one = found(text, **more)
+    return [(d.code, d.severity, d.at.span.line) for d in silence(source, [one]).further if d.at is not None]
+
+
+@pytest.mark.parametrize(
+    ("text", "further"),
+    [
+        ("- --bogus  # cgplan: ignore", []),
+        ("- --bogus  # cgplan: ignore CG9", []),
+        ("- --bogus\n- x  # cgplan: ignore", [("CG975", "info", 2)]),
+        ("- --bogus  # cgplan: ignore CG905, CG212", [("CG975", "info", 1)]),
+        ("# cgplan: ignore-file CG212\n- --bogus", [("CG975", "info", 1)]),
+        ("- --bogus  # cgplan: ignore CG905, CG9999", [("CG976", "warning", 1)]),
+        ("- --bogus  # cgplan: ingore CG905", [("CG976", "warning", 1)]),
+        ("- --bogus\n# cgplan: ignore-file", [("CG976", "warning", 2)]),
+        ("- --bogus  # cgplan: see the wiki", []),
+        ("# cgplan: ignore-file CG975\n- --bogus\n- x  # cgplan: ignore", [("CG975", "info", 1)][1:]),
+    ],
+)
+def test_what_is_said_of_the_comments(text: str, further: list[tuple[str, str, int]]) -> None:
+    assert said(text) == further
+
+
+def test_the_messages_name_what_is_meant() -> None:
+    source, one = found("- --bogus  # cgplan: ignore CG905, CG212, CG95O", "--bogus")
+    messages = [(d.message, d.fix) for d in silence(source, [one]).further]
+    assert messages[0][0] == "there is no code CG95O"
+    assert "did you mean CG9" in (messages[0][1] or "")
+    assert messages[1][0] == "the comment silences CG212, of which there is nothing here"
+
+
+def test_a_file_of_config_has_comments_of_its_own() -> None:
+    config, one = found("bogus: 1  # cgplan: ignore", "bogus")
+    manifest = Source("m", "x: 1\n")
+    assert silence(manifest, [one]).kept == (False,)
+    assert silence(manifest, [found("bogus: 1", "bogus")[1]]).kept == (True,)
+    assert config.name == "f"
+
+
+def test_a_finding_without_a_place_is_silenced_for_the_file_only() -> None:
+    one = Diagnostic("CG905", "error", "no", "")
+    assert silence(Source("f", "# cgplan: ignore-file CG905\nx: 1"), [one]).kept == (False,)
+    assert silence(Source("f", "# cgplan: ignore CG905\nx: 1"), [one]).kept == (True,)
+
+
+@given(st.text(st.sampled_from("# cgplan:ignore-fileCG95,\n\\|> "), max_size=120))
+def test_any_text_is_taken(text: str) -> None:
+    source = Source("f", text)
+    for comment in comments(source):
+        assert source.text[comment.span.start] == "#"
+    for offset in range(0, len(text), 7):
+        one = Diagnostic("CG905", "error", "no", "", at=Located(source, source.span(offset, offset)))
+        assert len(silence(source, [one]).kept) == 1

@@ -1,0 +1,401 @@
+"""`cgplan check`: what it reads, what it prints, and its exit status."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from cgplan.cli.app import run
+from cgplan.report.check_schema import CheckDocument
+
+
+class Done(NamedTuple):
+    status: int
+    out: str
+    err: str
+
+
+Check = Callable[..., Done]
+
+GOOD = "vllm serve Qwen/Qwen3-8B --max-num-seqs 256"
+BAD = "vllm serve Qwen/Qwen3-8B --bogus 1 --max-num-seqs 256"
+WARNING = "vllm serve Qwen/Qwen3-8B --max-num-seqs 8 --max-num-seqs 256"
+MANIFEST = """\
+kind: Deployment
+apiVersion: apps/v1
+metadata:
+  name: qwen
+spec:
+  template:
+    spec:
+      containers:
+        - name: vllm
+          image: vllm/vllm-openai:v0.25.1
+          args:
+            - Qwen/Qwen3-8B
+            - --bogus=1
+            - --max-num-seqs=256
+"""
+
+
+@pytest.fixture
+def check(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Check:
+    """Run `cgplan check` in an empty folder: words of the command, and of a line behind `--`."""
+    monkeypatch.setattr("cgplan.inputs.devices.detect", lambda: None)
+    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.delenv("FORCE_COLOR", raising=False)
+    monkeypatch.chdir(tmp_path)
+
+    def call(words: str = "", line: str | None = None, stdin: str | None = None) -> Done:
+        if stdin is not None:
+            monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin.encode())))
+        argv = ["check", *words.split(), *(["--", *line.split()] if line is not None else [])]
+        return Done(run(argv), *capsys.readouterr())
+
+    return call
+
+
+def write(name: str, text: str) -> Path:
+    path = Path(name)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+class TestWhatIsRead:
+    def test_a_good_line_is_one_line(self, check: Check) -> None:
+        done = check("", GOOD)
+        assert (done.status, done.err) == (0, "")
+        assert done.out == (
+            "all good: FULL_AND_PIECEWISE, 86 graphs, vLLM 0.33.0 (assumed), H100 80GB HBM3 (assumed)\n"
+        )
+
+    def test_a_file(self, check: Check) -> None:
+        write("deploy.yaml", MANIFEST)
+        done = check("deploy.yaml")
+        assert done.status == 1
+        assert "deploy.yaml:13:15: error CG905 vLLM 0.25.1 has no option --bogus" in done.out
+        assert "13 |             - --bogus=1\n   |               ^^^^^^^" in done.out
+
+    @pytest.mark.parametrize("words", ["", "-"])
+    def test_standard_input(self, check: Check, words: str) -> None:
+        done = check(words, stdin=MANIFEST)
+        assert done.status == 1
+        assert "stdin:13:15: error CG905" in done.out
+
+    def test_a_folder(self, check: Check) -> None:
+        write("a/x.yaml", MANIFEST)
+        write("a/b/run.sh", f"#!/bin/sh\n{BAD}\n")
+        write("a/values.yaml", "replicas: 3\n")
+        done = check("a -f concise")
+        assert [line.partition(" ")[0] for line in sorted(done.out.splitlines())] == [
+            "a/b/run.sh:2:26:",
+            "a/x.yaml:13:15:",
+        ]
+
+    def test_a_file_and_a_line(self, check: Check) -> None:
+        write("run.sh", f"#!/bin/sh\n{BAD}\n")
+        done = check("run.sh", GOOD)
+        assert "2 servers in 2 files" in done.out
+
+    def test_a_file_given_twice_is_read_once(self, check: Check) -> None:
+        write("run.sh", f"#!/bin/sh\n{BAD}\n")
+        assert "1 error\n" in check("run.sh run.sh").out
+
+    def test_nothing_is_a_usage_error_with_examples(self, check: Check, monkeypatch: pytest.MonkeyPatch) -> None:
+        for stdin in (None, io.StringIO()):
+            if stdin is not None:
+                monkeypatch.setattr(stdin, "isatty", lambda: True)
+            monkeypatch.setattr(sys, "stdin", stdin)
+            done = check()
+            assert (done.status, done.out) == (2, "")
+            assert "cgplan check deploy.yaml, or cgplan check -- vllm serve" in done.err
+            assert done.err.count("\n") == 1
+        assert "nothing stands behind --" in check("", "").err
+
+    def test_a_file_without_a_server_is_said(self, check: Check) -> None:
+        write("values.yaml", "replicas: 3\n")
+        done = check("values.yaml")
+        assert done.status == 0
+        assert done.out.startswith("values.yaml: note ")
+        assert done.out.endswith("no vLLM server in 1 file\n")
+
+    def test_what_cannot_be_read_does_not_stop_the_rest(self, check: Check) -> None:
+        write("run.sh", f"#!/bin/sh\n{WARNING}\n")
+        write("broken.yaml", "vllm: [serve\n")
+        done = check("missing.yaml broken.yaml run.sh")
+        assert done.status == 2
+        assert done.err.count("\n") == 2
+        assert "missing.yaml" in done.err
+        assert "broken.yaml" in done.err
+        assert "run.sh:2:26: warning" in done.out
+        assert "2 files could not be read" in done.out
+
+    def test_exclude(self, check: Check) -> None:
+        write("a/x.yaml", MANIFEST)
+        write("a/charts/y.yaml", MANIFEST)
+        assert "a/charts/y.yaml" in check("a").out
+        assert "a/charts/y.yaml" not in check("a --exclude charts").out
+        assert "a/x.yaml" not in check("a --exclude *.yaml").out
+        assert "a/charts/y.yaml:13" in check("a/charts/y.yaml --exclude charts").out
+
+
+class TestContext:
+    def test_options_take_the_place_of_the_file(self, check: Check) -> None:
+        write("deploy.yaml", MANIFEST)
+        done = check("deploy.yaml --vllm 0.29 --gpu h200 --json")
+        (launch,) = json.loads(done.out)["files"][0]["launches"]
+        assert (launch["vllm_version"], launch["vllm_version_from"]) == ("0.29.0", "given")
+        assert (launch["gpu"], launch["gpu_from"]) == ("NVIDIA H200", "given")
+        (launch,) = json.loads(check("deploy.yaml --json").out)["files"][0]["launches"]
+        assert (launch["vllm_version"], launch["vllm_version_from"], launch["gpu_from"]) == (
+            "0.25.1",
+            "file",
+            "assumed",
+        )
+
+    def test_a_setting_of_the_deployment(self, check: Check) -> None:
+        assert "FULL_AND_PIECEWISE" in check("", GOOD).out
+        assert "PIECEWISE" not in check("--enforce-eager", GOOD).out
+
+    def test_an_unknown_gpu_is_an_error_of_the_option(self, check: Check) -> None:
+        done = check("--gpu h1000", GOOD)
+        assert (done.status, done.out) == (2, "")
+        assert "[--gpu]" in done.err
+
+    def test_assumptions(self, check: Check) -> None:
+        assert "assumed: " not in check("", GOOD).out
+        assert "  assumed: vLLM 0.33.0, the newest known" in check("-v", GOOD).out
+
+
+class TestStatus:
+    @pytest.mark.parametrize(
+        ("words", "line", "status"),
+        [
+            ("", GOOD, 0),
+            ("", WARNING, 0),
+            ("", BAD, 1),
+            ("--fail-on warning", WARNING, 1),
+            ("--fail-on warning", GOOD, 0),
+            ("--fail-on never", BAD, 0),
+            ("--fail-on info", GOOD, 0),
+            ("--ignore CG905", BAD, 0),
+            ("--ignore CG9 --select CG905", BAD, 1),
+            ("--select CG2", BAD, 0),
+        ],
+    )
+    def test_findings(self, check: Check, words: str, line: str, status: int) -> None:
+        assert check(words, line).status == status
+
+    @pytest.mark.parametrize(
+        ("words", "said"),
+        [
+            ("--fail-on eror", "did you mean error?"),
+            ("--output xml", "give one of text"),
+            ("--json --output sarif", "one setting"),
+            ("--select CG000", "no code begins with"),
+            ("--ignore X1", "no code begins with"),
+            ("--write", "give --fix --write"),
+            ("--fix --write", "--fix prints the change"),
+            ("--fix --output json", "--fix prints a diff"),
+            ("--settings none.toml", "No such file"),
+            ("--no-such-option", "unknown option"),
+        ],
+    )
+    def test_bad_usage_is_one_line(self, check: Check, words: str, said: str) -> None:
+        done = check(words, GOOD)
+        assert done.status == 2
+        assert said in done.err
+        assert done.err.count("\n") == 1
+
+
+class TestForms:
+    def test_json_fits_its_schema(self, check: Check) -> None:
+        write("deploy.yaml", MANIFEST)
+        write("broken.yaml", "vllm: [serve\n")
+        done = check("deploy.yaml broken.yaml --json", WARNING)
+        assert done.status == 2
+        document = json.loads(done.out)
+        CheckDocument.model_validate(document)
+        assert [file["path"] for file in document["files"]] == [None, "deploy.yaml", "broken.yaml"]
+        assert check("-f json", WARNING).out == check("--json", WARNING).out
+
+    def test_the_others(self, check: Check) -> None:
+        write("deploy.yaml", MANIFEST)
+        assert json.loads(check("deploy.yaml -f sarif").out)["version"] == "2.1.0"
+        assert check("deploy.yaml -f github").out.startswith("::error file=deploy.yaml,line=13,endLine=13,col=15")
+        assert check("deploy.yaml -f markdown").out.startswith("### cgplan check: 1 error")
+        assert check("deploy.yaml -f concise").out.startswith("deploy.yaml:13:15: error CG905")
+        assert check("deploy.yaml --quiet").out.startswith("deploy.yaml:13:15: error CG905")
+
+    @pytest.mark.parametrize("form", ["text", "concise", "json", "sarif", "github", "markdown", "text -v"])
+    def test_no_form_shows_a_secret(self, check: Check, form: str) -> None:
+        keys = ("my-own-key-77", "hf_abcdefghijklmnop", "pass-of-aws-99")
+        line = f"HF_TOKEN={keys[1]} AWS_SECRET_ACCESS_KEY={keys[2]} {BAD} --api-key {keys[0]}"
+        done = check(f"-f {form}", f"{line} --bogus={keys[0]} --hf-token {keys[1]} {keys[0]} --max-num-seqs {keys[1]}")
+        assert done.status == 1
+        for key in keys:
+            assert key not in done.out + done.err
+
+    def test_schema(self, capsys: pytest.CaptureFixture[str]) -> None:
+        assert run(["schema", "check"]) == 0
+        assert json.loads(capsys.readouterr().out)["title"] == "CheckDocument"
+
+
+class TestComments:
+    def test_they_silence_and_are_looked_after(self, check: Check) -> None:
+        write("deploy.yaml", MANIFEST.replace("bogus=1", "bogus=1  # cgplan: ignore CG905"))
+        assert check("deploy.yaml").status == 0
+        write("deploy.yaml", MANIFEST.replace("bogus=1", "port=8001  # cgplan: ignore CG905"))
+        assert "info CG975" in check("deploy.yaml -f concise").out
+        assert check("deploy.yaml -f concise --ignore CG975").out == ""
+
+    def test_what_is_silenced_counts_as_known_to_start(self, check: Check) -> None:
+        write("deploy.yaml", MANIFEST)
+        assert "does not start" in check("deploy.yaml").out
+        write("deploy.yaml", MANIFEST.replace("bogus=1", "bogus=1  # cgplan: ignore CG905"))
+        assert "FULL_AND_PIECEWISE" in check("deploy.yaml").out
+
+
+class TestSettings:
+    def test_they_are_used(self, check: Check) -> None:
+        write("cgplan.toml", 'vllm = "0.26.0"\ngpu = "h200"\nfail-on = "warning"\noutput = "concise"\n')
+        done = check("", WARNING)
+        assert done.status == 1
+        assert done.out.startswith("line:1:26: warning")
+        assert "vLLM 0.26.0, H200" in check("--output text", GOOD).out
+
+    def test_the_command_line_wins(self, check: Check) -> None:
+        write("cgplan.toml", 'vllm = "0.26.0"\nfail-on = "warning"\nselect = ["CG2"]\nignore = ["CG905"]\n')
+        assert "vLLM 0.29.0" in check("--vllm 0.29", GOOD).out
+        assert check("--fail-on never", BAD).status == 0
+        assert check("", BAD).status == 0
+        assert check("--select CG9", BAD).status == 1
+
+    def test_the_nearest_to_each_file(self, check: Check) -> None:
+        write("a/run.sh", f"#!/bin/sh\n{GOOD}\n")
+        write("a/cgplan.toml", 'vllm = "0.26.0"')
+        write("b/run.sh", f"#!/bin/sh\n{GOOD}\n")
+        write("b/pyproject.toml", '[tool.cgplan]\nvllm = "0.27.1"')
+        done = check("a b")
+        assert "a/run.sh:2: FULL_AND_PIECEWISE, 86 graphs, vLLM 0.26.0" in done.out
+        assert "b/run.sh:2: FULL_AND_PIECEWISE, 86 graphs, vLLM 0.27.1" in done.out
+        assert check("a b --settings a/cgplan.toml").out.count("0.26.0") == 2
+
+    def test_paths(self, check: Check) -> None:
+        write("a/x.yaml", MANIFEST)
+        write("a/y.yaml", MANIFEST)
+        write("a/z/v.yaml", MANIFEST)
+        write("cgplan.toml", 'exclude = ["a/z"]\nper-file-ignores = { "y.yaml" = ["CG905"] }')
+        (line,) = check("a -f concise").out.splitlines()
+        assert line.startswith("a/x.yaml:13:15: error CG905")
+
+    @pytest.mark.parametrize(
+        ("text", "said"),
+        [
+            ('fail_on = "error"', "did you mean fail-on?"),
+            ('gpu = "h1000"', "cgplan.toml: gpu"),
+            ('vllm = "0.1"', "cgplan.toml: vllm"),
+            ('select = ["CG000"]', "cgplan.toml: select"),
+            ('env = ["VLLM_USE_V2_MODEL_RUNNER=1", "X"]', "NAME=VALUE"),
+        ],
+    )
+    def test_what_is_wrong_names_the_file(self, check: Check, text: str, said: str) -> None:
+        write("cgplan.toml", text)
+        done = check("", GOOD)
+        assert done.status == 2
+        assert said in done.err or "cgplan.toml" in done.err
+        assert done.err.count("\n") == 1
+
+    def test_pairs_are_laid_over_each_other(self, check: Check) -> None:
+        write("cgplan.toml", 'env = { VLLM_USE_V2_MODEL_RUNNER = "1" }')
+
+        def runner(words: str) -> str:
+            (launch,) = json.loads(check(f"--json {words}", GOOD).out)["files"][0]["launches"]
+            return str(launch["resolution"]["runner"])
+
+        assert runner("") == "V2"
+        assert runner("--env VLLM_USE_V2_MODEL_RUNNER=0") == "V1"
+
+
+class TestFixes:
+    SCRIPT = f"#!/bin/sh\n# kept\n{WARNING.replace('-seqs 8', '-seqs  8')}  # kept too\n"
+
+    def test_a_diff(self, check: Check) -> None:
+        path = write("run.sh", self.SCRIPT)
+        done = check("run.sh --fix")
+        assert done.out.startswith("--- a/run.sh\n+++ b/run.sh\n@@")
+        assert "+vllm serve Qwen/Qwen3-8B --max-num-seqs 256  # kept too\n" in done.out
+        assert "1 finding mended by these changes, which --write makes" in done.err
+        assert path.read_text() == self.SCRIPT
+
+    def test_written(self, check: Check) -> None:
+        path = write("run.sh", self.SCRIPT)
+        done = check("run.sh --fix --write --fail-on warning")
+        assert done.status == 0
+        assert done.out.startswith("all good: ")
+        assert done.err == "1 finding mended in 1 file\n"
+        assert path.read_text() == "#!/bin/sh\n# kept\nvllm serve Qwen/Qwen3-8B --max-num-seqs 256  # kept too\n"
+
+    def test_a_line_is_printed_as_it_should_be(self, check: Check) -> None:
+        assert check("--fix", WARNING).out == "vllm serve Qwen/Qwen3-8B --max-num-seqs 256\n"
+
+    def test_standard_input_is_a_diff(self, check: Check) -> None:
+        assert "+vllm serve Qwen/Qwen3-8B --max-num-seqs 256" in check("--fix", stdin=self.SCRIPT).out
+
+    def test_a_file_that_cannot_be_written_does_not_stop_the_others(
+        self, check: Check, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        first, second = write("a.sh", self.SCRIPT), write("b.sh", self.SCRIPT)
+        replace = os.replace
+
+        def refuse(source: str, target: str) -> None:
+            if Path(target).name == "a.sh":
+                raise PermissionError(13, "Permission denied")
+            replace(source, target)
+
+        monkeypatch.setattr("os.replace", refuse)
+        done = check("a.sh b.sh --fix --write")
+        assert done.status == 2
+        assert "a.sh" in done.err
+        assert "1 finding mended in 1 file\n" in done.err
+        assert first.read_text() == self.SCRIPT
+        assert second.read_text() != self.SCRIPT
+
+    def test_nothing_to_mend(self, check: Check) -> None:
+        path = write("run.sh", f"#!/bin/sh\n{GOOD}\n")
+        assert check("run.sh --fix").out == ""
+        assert check("run.sh --fix --write").status == 0
+        assert path.read_text() == f"#!/bin/sh\n{GOOD}\n"
+
+    def test_what_is_ignored_is_not_mended(self, check: Check) -> None:
+        path = write("run.sh", self.SCRIPT)
+        check("run.sh --fix --write --ignore CG9")
+        assert path.read_text() == self.SCRIPT
+
+    def test_unsafe_fixes_are_asked_for(self, check: Check) -> None:
+        write("run.sh", "#!/bin/sh\nvllm serve Qwen/Qwen3-8B --max-num-seq-s 8\n")
+        assert "--max-num-seqs 8" not in check("run.sh --fix").out
+        assert "+vllm serve Qwen/Qwen3-8B --max-num-seqs 8" in check("run.sh --fix --unsafe-fixes").out
+
+    def test_secrets_are_masked_in_the_diff_and_kept_in_the_file(self, check: Check) -> None:
+        path = write("run.sh", f"#!/bin/sh\n{WARNING} --api-key my-own-key-77\n")
+        done = check("run.sh --fix")
+        assert "my-own-key-77" not in done.out
+        assert "masked" in done.err
+        assert check("run.sh --fix --write").status == 0
+        assert path.read_text() == "#!/bin/sh\nvllm serve Qwen/Qwen3-8B --max-num-seqs 256 --api-key my-own-key-77\n"
+
+
+def test_help_has_examples(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["check", "--help"]) == 0
+    shown = capsys.readouterr().out
+    for words in ("-- vllm serve Qwen/Qwen3-8B", "--select", "--unsafe-fixes", "FILE|DIR|- ..."):
+        assert words in shown
