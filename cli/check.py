@@ -5,11 +5,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple, Optional
+from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
-from cgplan.errors import InputError, did_you_mean
+from cgplan.errors import InputError
 
 from . import failures, pasted
 from .check_output import OUTPUTS, Form, form_of, say_unreadable, show, status
@@ -17,7 +17,6 @@ from .decorate import with_deployment
 from .options import DeploymentOptions
 
 if TYPE_CHECKING:
-    from cgplan.inputs.settings import Settings
     from cgplan.report.check_results import FileResult
 
     from .check_files import Checker
@@ -230,7 +229,10 @@ def _show_fixes(found: Sequence[FileResult], unsafe: bool) -> None:
     count = sum(len(one.made) for one in mended)
     rest = sum(1 for file in found for _ in file.all()) - count
     others = f"; {rest} {'is' if rest == 1 else 'are'} left" if rest else ""
-    streams.say(f"{counted(count, 'finding')} mended by these changes, which --write makes{others}")
+    if count:
+        streams.say(f"{counted(count, 'finding')} mended by these changes, which --write makes{others}")
+    elif rest:
+        streams.say(f"nothing can be mended so{others}; drop --fix to see")
 
 
 def _write_fixes(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -13,6 +12,7 @@ from cgplan.inputs.launches.rewrite import Rewritten, rewritten, target_of
 from cgplan.report.check_results import LINE, FileResult
 
 from . import streams
+from .check_output import put
 
 Change = tuple[Launch, Diagnostic]
 
@@ -98,7 +98,7 @@ def print_diff(mended: Iterable[Mended]) -> None:
         diff = f"{one.text}\n" if one.source.name == LINE else diff_of(one.source, one.text)
         shown = "".join(one.file.secrets.mask(line, in_file=True) for line in diff.splitlines(keepends=True))
         hidden = hidden or shown != diff
-        sys.stdout.write(shown.encode("utf-8", "replace").decode("utf-8"))
+        put(shown)
     if hidden:
         streams.say("keys and passwords are masked, so that the diff cannot be applied; --write makes the changes")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -70,12 +71,11 @@ def show(found: Sequence[FileResult], form: Form) -> None:
     elif form.output == "github":
         from cgplan.report.github import commands
 
-        for line in commands(found):
-            print(line)
+        put("".join(f"{line}\n" for line in commands(found)))
     elif form.output == "markdown":
         from cgplan.report.check_markdown import page
 
-        print(page(found), end="")
+        put(page(found))
     elif form.output == "concise":
         from cgplan.report.check_text import show_concise
 
@@ -84,6 +84,12 @@ def show(found: Sequence[FileResult], form: Form) -> None:
         from cgplan.report.check_text import show as show_text
 
         show_text(found, form.quiet, form.assumptions)
+
+
+def put(text: str) -> None:
+    """Text on stdout; what its encoding lacks becomes a question mark."""
+    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+    sys.stdout.write(text.encode(encoding, "replace").decode(encoding))
 
 
 def say_unreadable(file: FileResult) -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ._version import __version__
 
 if TYPE_CHECKING:
+    from .check import Context, Diagnostic, Report, check
     from .deployment import Deployment
     from .errors import CgplanError, InputError, StartupError
     from .inputs.catalogue import load_model
@@ -39,7 +40,9 @@ _HOMES = {
     "CgplanError": "errors",
     "CompilationMode": "vocabulary",
     "CompilationOptions": "sections",
+    "Context": "inputs.launches.asked",
     "Deployment": "deployment",
+    "Diagnostic": "check.diagnostic",
     "Dispatch": "resolve",
     "Gpu": "sections",
     "Graph": "resolve",
@@ -48,12 +51,14 @@ _HOMES = {
     "ModelShape": "model_shape",
     "Overrides": "resolve",
     "PassOptions": "sections",
+    "Report": "check.report",
     "Resolution": "resolve",
     "Runner": "vocabulary",
     "Software": "sections",
     "SpeculativeOptions": "sections",
     "StartupError": "errors",
     "UsageContext": "vocabulary",
+    "check": "check",
     "gpu": "releases.gpus",
     "load_model": "inputs.catalogue",
     "resolve": "resolve",
@@ -68,7 +73,9 @@ __all__ = [  # noqa: RUF022
     "CgplanError",
     "CompilationMode",
     "CompilationOptions",
+    "Context",
     "Deployment",
+    "Diagnostic",
     "Dispatch",
     "Gpu",
     "Graph",
@@ -77,12 +84,14 @@ __all__ = [  # noqa: RUF022
     "ModelShape",
     "Overrides",
     "PassOptions",
+    "Report",
     "Resolution",
     "Runner",
     "Software",
     "SpeculativeOptions",
     "StartupError",
     "UsageContext",
+    "check",
     "gpu",
     "load_model",
     "resolve",

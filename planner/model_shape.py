@@ -6,13 +6,11 @@ ModelConfig (vllm/config/model.py at 0.33.0).
 
 from __future__ import annotations
 
-from typing import Annotated, TypeVar
+from pydantic import BaseModel, ConfigDict, Field, PositiveInt
 
-from pydantic import BaseModel, ConfigDict, Field, PositiveInt, Strict
+from .cache_layers import CacheShape, Tuple
 
-T = TypeVar("T")
-Tuple = Annotated[tuple[T, ...], Strict(False)]
-"""A tuple that also takes a list; the items stay strict."""
+__all__ = ["ModelShape", "Tuple"]
 
 
 class ModelShape(BaseModel):
@@ -49,6 +47,7 @@ class ModelShape(BaseModel):
         canvas_length: of a block-diffusion model, or None.
         sample_from_anchor: of a DSpark draft: its first query is the token before the drafts, not one of them.
         kv_cache_dtype: dtype that the checkpoint asks for when `--kv-cache-dtype auto`, or None.
+        cache: what its layers keep between steps; None: not known, and the KV cache cannot be sized.
         confidence: how sure the catalogue is of this entry, or None.
     """
 
@@ -96,6 +95,7 @@ class ModelShape(BaseModel):
     canvas_length: int | None = None
     sample_from_anchor: bool = True
     kv_cache_dtype: str | None = None
+    cache: CacheShape | None = None
     confidence: str | None = None
 
     @property

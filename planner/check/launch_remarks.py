@@ -67,7 +67,7 @@ KINDS = {
 def of_source(source: Source, remarks: Iterable[Remark]) -> Iterator[Diagnostic]:
     """The remarks on a source as a whole."""
     for remark in remarks:
-        rule, severity = KINDS[remark.kind]
+        rule, severity = KINDS.get(remark.kind, KINDS["not_read"])
         yield diagnostic(rule.code, severity, _hit(source, remark))
 
 

@@ -21,7 +21,9 @@ _WRITTEN = r"""
     | --(?:api[-_]key|hf[-_]token)(?:=|[ \t]+(?!-))["']?(?P<flag>[^\s"'\\,\]]+)
     | \b\w*(?:TOKEN|SECRET|PASSWORD|PASSWD|API_?KEY|ACCESS_KEY|PRIVATE_KEY)\b["']?
       \s*(?P<between>=|:\s)\s*["']?(?P<name>[^\s"',}\]]+)
+    | \b(?:api[-_]?key|hf[-_]token|password)["']?\s*(?P<colon>:\s)\s*["']?(?P<key>[^\s"',}\]]+)
     """
+_SETTING = re.compile(r"^([ ]*)[\"']?(?:api[-_]key|hf[-_]token)[\"']?[ ]*:(.*(?:\n\1[ ]*-[ ].*)*)", re.M)
 _REFERENCE = re.compile(r"\$[({A-Za-z_].*")
 
 
@@ -70,7 +72,8 @@ def secrets_of(source: Source, launches: Iterable[Launch]) -> Secrets:
     values: list[str] = []
     spans: list[tuple[int, int]] = []
     for launch in launches:
-        for value, span in (*_of_tokens(launch.tokens, source.text), *_of_env(launch.env)):
+        configs = (config.text for config in launch.files.values())
+        for value, span in (*_of_tokens(launch.tokens, source.text), *_of_env(launch.env), *_of_configs(configs)):
             if value and not _REFERENCE.match(value):
                 values.append(value)
                 spans += [span] if span is not None else []
@@ -99,11 +102,21 @@ def _of_env(env: Iterable[EnvVariable]) -> Iterator[tuple[str, tuple[int, int] |
             yield variable.value, None
 
 
+def _of_configs(texts: Iterable[str]) -> Iterator[tuple[str, None]]:
+    """Keys in files of --config: one, or a list of them."""
+    for text in texts:
+        for match in _SETTING.finditer(text):
+            for word in re.split(r"[\s,\[\]]+", match[2]):
+                value = word.strip("\"'")
+                if value and value != "-":
+                    yield value, None
+
+
 def _shapes(text: str, in_file: bool) -> list[tuple[int, int]]:
     """What looks like a secret. `NAME: word` gives a value in a file only; a message speaks so of a variable."""
     found = []
     for match in _written().finditer(text):
-        if not in_file and (match["between"] or "=").startswith(":"):
+        if not in_file and (match["colon"] or match["between"] or "=").startswith(":"):
             continue
         start, end = match.span(match.lastgroup or 0)
         if not _REFERENCE.match(text[start:end]):

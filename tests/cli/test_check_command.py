@@ -371,9 +371,14 @@ class TestFixes:
 
     def test_nothing_to_mend(self, check: Check) -> None:
         path = write("run.sh", f"#!/bin/sh\n{GOOD}\n")
-        assert check("run.sh --fix").out == ""
+        assert check("run.sh --fix") == (0, "", "")
         assert check("run.sh --fix --write").status == 0
         assert path.read_text() == f"#!/bin/sh\n{GOOD}\n"
+
+    def test_nothing_that_can_be_mended(self, check: Check) -> None:
+        done = check("--fix", BAD)
+        assert (done.status, done.out) == (1, "")
+        assert done.err == "nothing can be mended so; 1 is left; drop --fix to see\n"
 
     def test_what_is_ignored_is_not_mended(self, check: Check) -> None:
         path = write("run.sh", self.SCRIPT)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from check_helpers import Source, launch_in
 
-from cgplan.inputs.launches import EnvVariable, launch_of
+from cgplan.inputs.launches import ConfigText, EnvVariable, launch_of
 from cgplan.report.check_secrets import secrets_of
 
 
@@ -63,6 +65,24 @@ def test_a_variable_of_a_manifest_is_hidden_by_its_value() -> None:
     launch = launch_in(source, (), env=[EnvVariable("HF_TOKEN", "topsecret", None)])
     at = source.text.index("topsecret")
     assert secrets_of(source, [launch]).within(source, at - 5, len(source.text)) == [(at, at + 9)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "api-key: my-own-key",
+        "api_key: [my-own-key, 'more-own-key']",
+        "port: 1\napi-key:\n- my-own-key\n- more-own-key\nhost: h",
+    ],
+)
+def test_keys_in_a_file_of_config(text: str) -> None:
+    launch = launch_in(Source("f", ""), ())
+    launch = replace(launch, files={"c.yaml": ConfigText(text, (1, 2, 3, 4, 5))})
+    secrets = secrets_of(launch.source, [launch])
+    assert set(secrets.values) <= {"my-own-key", "more-own-key"}
+    assert "own-key" not in secrets.mask("no my-own-key and no more-own-key") or "more" not in text
+    assert secrets.mask("my-own-key") == "***"
+    assert "own-key" not in secrets.mask("api-key: other-own-key", in_file=True)
 
 
 def test_a_message_may_speak_of_a_variable() -> None:

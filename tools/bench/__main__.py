@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import os
 import random
+import resource
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -27,6 +29,8 @@ def main() -> None:
 app()
 """
 RUNS = 15
+MANIFEST = Path(__file__).parents[2] / "fixtures" / "launches" / "public" / "deployment-command-first.yaml"
+MANIFESTS = 1000
 CGPLAN = Path(sys.executable).with_name("cgplan")
 # A shell that forbids bytecode files would have the package compiled anew at every run.
 ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
@@ -87,10 +91,36 @@ def resolutions_per_second(count: int = 4000) -> float:
     return statistics.median(rates)
 
 
+def seconds_of_manifests() -> float:
+    """Processor time in which `cgplan check` checks a folder of manifests, each one different; it is one process.
+
+    Models and releases go round, lengths do not, so that no answer of an earlier file fits.
+    """
+    models = ("Qwen/Qwen3-8B", "meta-llama/Llama-3.1-8B-Instruct", "openai/gpt-oss-20b", "deepseek-ai/DeepSeek-V3")
+    releases = ("v0.33.0", "v0.29.0", "v0.24.0")
+    text = MANIFEST.read_text(encoding="utf-8")
+    for part in ("acme/stork-distill-8b", "v0.24.0", '"12288"'):
+        if text.count(part) != 1:
+            raise SystemExit(f"{MANIFEST.name} does not have {part} just once")
+    with tempfile.TemporaryDirectory() as folder:
+        for number in range(MANIFESTS):
+            own = text.replace("acme/stork-distill-8b", models[number % len(models)])
+            own = own.replace("v0.24.0", releases[number % len(releases)]).replace('"12288"', f'"{8192 + number}"')
+            Path(folder, f"deployment-{number:04}.yaml").write_text(own, encoding="utf-8")
+        command = [str(CGPLAN), "check", folder, "--fail-on", "never", "--output", "concise"]
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        seconds(command)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
 def main() -> int:
     bare = [sys.executable, "-c", BARE]
     rate = resolutions_per_second()
     cold, cold_ms, bare_ms = ratio([str(CGPLAN), "resolve", "--json"], bare)
+    line = ["vllm", "serve", "Qwen/Qwen3-8B", "--max-num-seqs", "300"]
+    check, check_ms, beside_ms = ratio([str(CGPLAN), "check", "--fail-on", "never", "--", *line], bare)
+    manifests = seconds_of_manifests()
     version, version_ms, pass_ms = ratio([str(CGPLAN), "--version"], [sys.executable, "-c", "pass"])
     rows = [
         ("resolve(), distinct deployments a second on one core", f"{rate:,.0f}", "at least 5,000", rate >= 5000),
@@ -99,6 +129,18 @@ def main() -> int:
             f"{cold:.2f} ({cold_ms:.0f} ms to {bare_ms:.0f} ms)",
             "at most 1.5",
             cold <= 1.5,
+        ),
+        (
+            "cgplan check of one line, cold, against a bare typer + pydantic + rich program",
+            f"{check:.2f} ({check_ms:.0f} ms to {beside_ms:.0f} ms)",
+            "at most 1.6",
+            check <= 1.6,
+        ),
+        (
+            f"cgplan check of {MANIFESTS:,} manifests, seconds of one core",
+            f"{manifests:.1f}",
+            "at most 10",
+            manifests <= 10,
         ),
         (
             "cgplan --version against python -c pass",

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from ...errors import InputError
 from ..serve_args import MAIN_MODULE, SERVER_MODULE
 from .image import entrypoint_of, is_official, is_vllm_image, release_of
-from .launch import EnvVariable, Hints, LaunchToken, Span
+from .launch import EnvVariable, Hints, LaunchToken, Remark, Span
 from .shell_docker import ContainerRun, container_run, gpu_count
 from .shell_lexer import MAX_SCRIPT, Item, Lexer, ShellWord
 from .shell_remarks import MAX_REMARKS, of_conditions, of_cut, of_unexported, of_word
@@ -127,16 +127,15 @@ class _Search:
             found.extend(self._simple(simple, walk, items, script, depth))
             if len(found) >= MAX_FOUND:
                 break
-        if lexer.fault is not None and not found:
+        found.sort(key=_place)
+        if lexer.fault is not None:
             span = script.span_of(lexer.fault.at, lexer.fault.at + 1)
             place = f"line {span.line}, column {span.column}"
-            raise InputError(
-                f"{place}: {lexer.fault.quote} is not closed",
-                code="CG906",
-                where=place,
-                fix="close it; JSON stands best in single quotes",
-            )
-        return sorted(found, key=_place)
+            message, fix = f"{place}: {lexer.fault.quote} is not closed", "close it; JSON stands best in single quotes"
+            if not found:
+                raise InputError(message, code="CG906", where=place, fix=fix)
+            found[-1] = found[-1]._replace(remarks=(*found[-1].remarks, Remark("not_read", message, span, fix)))
+        return found
 
     def _simple(self, simple: Simple, walk: Walk, items: Sequence[Item], script: _Script, depth: int) -> list[Found]:
         """The servers of one command of a script."""
@@ -145,7 +144,8 @@ class _Search:
             return found
         by_start = {word.start: word for word in simple.item.words}
         words = [_as_word(field, by_start.get(field.start), script) for field in simple.fields]
-        for one in self.words(words, depth):
+        is_eval = words[0].text == "eval"
+        for one in _Search({**self.env, **_known(walk, all_of_them=is_eval)}).words(words, depth):
             remarks = [*one.remarks, *of_cut(script.text, script.span_of, items, simple.position)]
             remarks.extend(of_conditions(simple.maybe, script.span_of))
             env = one.env
@@ -313,6 +313,17 @@ def _exported(walk: Walk, script: _Script) -> list[EnvVariable]:
         text = field.text if field is not None and not field.unknown else None
         found.append(EnvVariable(name, text, script.span_of(one.start, one.end)))
     return found
+
+
+def _known(walk: Walk, *, all_of_them: bool) -> dict[str, str | None]:
+    """Variables that a script within this one sees: those exported, of `eval` all."""
+    names = walk.scope.variables if all_of_them else walk.exported
+    known = {}
+    for name in names:
+        value = walk.scope.variables.get(name)
+        if value is not None and not value.array and not any(field.unknown for field in value.fields):
+            known[name] = value.text
+    return known
 
 
 def _assigned(simple: Simple, script: _Script) -> list[EnvVariable]:

@@ -110,11 +110,14 @@ def _launches(service: _Service, source: Source) -> tuple[list[Launch], list[Rem
 
 
 def _command(service: _Service, name: str | None, image: Node | None) -> tuple[list[Word], list[Remark]]:
-    """What the container runs: its entrypoint, or that of the image, and the command."""
+    """What the container runs: its entrypoint, or that of the image, and the command.
+
+    With neither there are no words: a file that changes a part of a service starts no server of its own.
+    """
     remarks: list[Remark] = []
     entrypoint = _words(service.fields.get("entrypoint"), remarks)
     command = _words(service.fields.get("command"), remarks)
-    if "entrypoint" not in service.fields and name is not None and image is not None:
+    if "entrypoint" not in service.fields and command and name is not None and image is not None:
         made = entrypoint_of(name, release_of(name))
         entrypoint = [Word(word, image.span, "made", False) for word in made]
     return [*entrypoint, *command], remarks

@@ -9,6 +9,9 @@ from .yaml_nodes import Mapping, Node, Scalar, Sequence
 
 _SHELLS = ("sh", "bash", "dash", "zsh")
 
+MAX_CONFIG = 64 * 1024
+"""Longest file of --config that is read, in characters; as in serve_args_yaml."""
+
 ConfigMaps = dict[str, Mapping]
 """The field `data` of each ConfigMap, by name."""
 
@@ -75,7 +78,9 @@ def is_script(name: str, content: Scalar) -> bool:
 
 
 def config_text(content: Scalar) -> ConfigText:
-    """A file of --config that stands in a manifest."""
+    """A file of --config that stands in a manifest. One that is too long to be read has no lines."""
+    if len(content.text) > MAX_CONFIG:
+        return ConfigText(content.text, ())
     lines = []
     at = 0
     for line in content.text.split("\n"):

@@ -85,7 +85,8 @@ def _notes(container: Container) -> list[Remark]:
 
 
 def _launch(container: Container, found: Found, several: bool) -> Launch:
-    tokens, remarks = _without_templates(found.tokens)
+    written = (one._replace(inner="") if one.style in ("item", "flow") else one for one in found.tokens)
+    tokens, remarks = _without_templates(tuple(written))
     tokens, files, notes = with_config(tokens, container.files)
     at = next((token.span.line for token in tokens if token.style != "made"), None)
     label = f"{container.label}, line {at}" if several and at is not None else container.label

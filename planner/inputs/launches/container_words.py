@@ -15,6 +15,9 @@ from .yaml_nodes import Mapping as Fields
 from .yaml_nodes import Node, Scalar
 from .yaml_nodes import Sequence as Items
 
+MAX_WORDS = 20_000
+"""Words of one field; a long command has some hundreds."""
+
 MODULE_COMMAND = ("python3", "-m", "vllm.entrypoints.openai.api_server")
 """As controllers and serving runtimes start the server."""
 
@@ -30,7 +33,9 @@ def words_of(node: Node | None, key: str, remarks: list[Remark]) -> list[Word]:
             remarks.append(Remark("not_read", f"`{key}` is a mapping; Kubernetes takes a list of texts", node.span))
         return []
     words = []
-    for item in node.items:
+    if len(node.items) > MAX_WORDS:
+        remarks.append(_too_many(key, node.items[MAX_WORDS].span))
+    for item in node.items[:MAX_WORDS]:
         if not isinstance(item, Scalar):
             remarks.append(_odd_item(item, key))
             continue
@@ -56,6 +61,10 @@ def made(text: str, span: Span) -> Word:
     return Word(text, span, "made", False)
 
 
+def _too_many(key: str, span: Span) -> Remark:
+    return Remark("not_read", f"`{key}` has more than {MAX_WORDS:,} words; the rest is not read", span)
+
+
 def _odd_item(item: Node, key: str) -> Remark:
     if isinstance(item, Fields) and len(item.items) == 1 and not item.flow:
         name = item.items[0][0].text
@@ -70,8 +79,11 @@ def _split(node: Scalar, key: str, remarks: list[Remark]) -> list[Word]:
     if node.value is None:
         return []
     remarks.append(Remark("not_a_list", f"`{key}` is one text; Kubernetes takes a list of texts", node.span))
-    words = []
+    words: list[Word] = []
     for found in _QUOTED_WORD.finditer(node.text):
+        if len(words) >= MAX_WORDS:
+            remarks.append(_too_many(key, node.span_of(found.start(), found.end())))
+            break
         text = re.sub(r"""'([^']*)'|"([^"]*)\"""", lambda one: one[1] or one[2] or "", found[0])
         words.append(Word(text, node.span_of(found.start(), found.end()), "word", True, inner_of(node)))
     return words

@@ -60,7 +60,7 @@ def _without(text: str, run: Run) -> list[Splice]:
             return [*comma, Splice(line, next_line(text, rest.end()))]
     if not last:
         end = run.after + 1
-        while text[end] in " \t":
+        while text[end : end + 1] in (" ", "\t"):
             end += 1
         return [Splice(run.start, end)]
     if text[run.before] != ",":

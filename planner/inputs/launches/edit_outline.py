@@ -10,7 +10,7 @@ from .edit_kinds import Splice
 from .launch import Launch
 
 BOM = "\ufeff"
-YAML_KINDS = ("kubernetes", "helm", "compose", "recipe")
+YAML_KINDS = ("kubernetes", "helm", "compose", "recipe", "task")
 
 
 def same_elsewhere(old: str, new: str, splices: Sequence[Splice], launches: Sequence[Launch]) -> bool:

@@ -15,6 +15,8 @@ from .yaml_nodes import Mapping, Node, Scalar, walk
 from .yaml_nodes import Sequence as Items
 
 _ARGUMENTS = ("args", "extraArgs", "extra_args", "command", "containerArgs", "additionalArgs")
+MAX_SERVERS = 500
+"""Servers of one text."""
 _RENDER = "helm template CHART | cgplan check -"
 
 
@@ -42,6 +44,9 @@ def launches(documents: Sequence[Node], source: Source) -> Reading:
             of_container, notes = launches_of(container)
             found += of_container
             remarks += notes
+            if len(found) >= MAX_SERVERS:
+                message = f"there are more than {MAX_SERVERS} servers; the rest is not read"
+                return Reading(tuple(found), (*remarks, Remark("not_read", message, document.span)))
     return Reading(tuple(found), tuple(remarks))
 
 

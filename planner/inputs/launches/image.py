@@ -11,6 +11,10 @@ SERVE_SINCE = (0, 11, 1)
 """First release whose image starts `vllm serve`; those before start the module."""
 
 _TAG = re.compile(r"(?:^|[-_])v?(\d{1,3})\.(\d{1,3})(?:\.(\d{1,3}))?(?:\.?post\d+|rc\d+)?(?=$|[-_+])")
+_NUMBERED_AS_VLLM = re.compile(
+    r"vllm(?:[-_](?:openai|dev|cuda|rocm|cpu|gpu|xpu|tpu|serve|server|arm64|nightly|release))*(?:-repo)?"
+)
+"""Last parts of names whose tags are those of vLLM; `scaler-vllm` has a number of its own."""
 _NO_ENTRYPOINT = ("llm-d", "rocm/vllm", "nvcr.io", "intelanalytics", "aibrix")
 """Parts of the names of images that start no server by themselves."""
 
@@ -45,11 +49,12 @@ def release_of(image: str) -> str | None:
     tag = _tag(image)
     if last.startswith("llm-d-") or "nvcr.io" in name:
         return None  # numbered by themselves
-    found = re.search(r"vllm[-_]?v?(\d+\.\d+\.\d+)", tag) or _TAG.search(tag)
+    named = re.search(r"vllm[-_]?v?(\d+\.\d+\.\d+)", tag)
+    if named is not None:
+        return named[1]
+    found = _TAG.search(tag) if _NUMBERED_AS_VLLM.fullmatch(last) else None
     if found is None:
         return None
-    if found.re is not _TAG:
-        return found[1]
     release = f"{found[1]}.{found[2]}.{found[3] or '0'}"
     return release if int(found[1]) < 20 else None  # 25.06-py3 is a month
 

@@ -10,13 +10,14 @@ from .config_maps import ConfigMaps
 from .container import Container
 from .container_words import MODULE_COMMAND, environment, made, program_of, words_of
 from .gpu_hints import hints_of, image_of
-from .launch import EnvVariable, Remark, Source, Span
+from .launch import Remark, Source, Span
 from .pod_templates import kind_of, label_of, name_of
 from .yaml_nodes import Mapping, Node, Scalar
 from .yaml_nodes import Sequence as Items
 
 _RUNTIMES = ("ServingRuntime", "ClusterServingRuntime")
 _MOUNTED = "/mnt/models"
+_ADDITIONAL = "VLLM_ADDITIONAL_ARGS"
 
 
 def referred(resources: Sequence[Mapping]) -> set[int]:
@@ -140,7 +141,8 @@ def _llm_container(
         if not isinstance(uri, Scalar):
             return None
         model, span = _model_of(uri)
-        words = [made("vllm", span), made("serve", span), made(model, span), *_parallel(part), *_additional(node, env)]
+        words = [made("vllm", span), made("serve", span), made(model, span), *_parallel(part), *_additional(node)]
+        env = [variable for variable in env if variable.name != _ADDITIONAL]
     if node is not None:
         words += words_of(node.get("args"), "args", remarks)
     image = image_of(node.get("image")) if node is not None else None
@@ -156,12 +158,12 @@ def _parallel(part: Mapping) -> list[Word]:
     return [made("--tensor-parallel-size", tensor.span), made(tensor.text, tensor.span)]
 
 
-def _additional(node: Mapping | None, env: Sequence[EnvVariable]) -> list[Word]:
+def _additional(node: Mapping | None) -> list[Word]:
     """VLLM_ADDITIONAL_ARGS, which the controller's script puts behind its own options."""
     items = node.get("env") if node is not None else None
     for one in items.items if isinstance(items, Items) else ():
         name, value = (one.get("name"), one.get("value")) if isinstance(one, Mapping) else (None, None)
-        if isinstance(name, Scalar) and name.text == "VLLM_ADDITIONAL_ARGS" and isinstance(value, Scalar):
+        if isinstance(name, Scalar) and name.text == _ADDITIONAL and isinstance(value, Scalar):
             return words_of(value, "value", [])
     return []
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from .commands import in_script
 from .config_maps import ConfigMaps, config_maps, is_script
@@ -14,6 +16,9 @@ from .launch import Launch, Reading, Remark, Source
 from .pod_container import container_of
 from .pod_templates import containers, kind_of, label_of, resources
 from .yaml_nodes import Mapping, Node, Scalar
+
+MAX_SERVERS = 500
+"""Servers of one text."""
 
 
 def fits(documents: Sequence[Node]) -> bool:
@@ -40,18 +45,23 @@ def launches(documents: Sequence[Node], source: Source) -> Reading:
             of_container, notes = launches_of(container, started)
             found += of_container
             remarks += notes
+            if len(found) >= MAX_SERVERS:
+                message = f"there are more than {MAX_SERVERS} servers; the rest is not read"
+                return Reading(tuple(_told_apart(found)), (*remarks, Remark("not_read", message, resource.span)))
     for resource in every:
         found += _scripts(resource, started, source)
     return Reading(tuple(_told_apart(found)), tuple(remarks))
 
 
-def _containers(resource: Mapping, every: Sequence[Mapping], maps: ConfigMaps, source: Source) -> list[Container]:
+def _containers(resource: Mapping, every: Sequence[Mapping], maps: ConfigMaps, source: Source) -> Iterator[Container]:
     reader = READERS.get(kind_of(resource))
     if reader is not None:
         own = reader(resource, every, maps, source)
         if own is not None:
-            return own
-    return [container_of(one, maps, source) for one in containers(resource)]
+            yield from own
+            return
+    for one in containers(resource):
+        yield container_of(one, maps, source)
 
 
 def _scripts(resource: Mapping, started: set[int], source: Source) -> list[Launch]:
@@ -72,9 +82,6 @@ def _scripts(resource: Mapping, started: set[int], source: Source) -> list[Launc
 
 def _told_apart(found: list[Launch]) -> list[Launch]:
     """Labels that are given twice get their line."""
-    from collections import Counter
-    from dataclasses import replace
-
     counts = Counter(launch.label for launch in found)
     return [
         replace(launch, label=f"{launch.label}, line {line}")

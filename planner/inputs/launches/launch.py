@@ -114,7 +114,9 @@ class Remark(NamedTuple):
     Attributes:
         kind: `unknown_value` (a variable's value is not in the file; the option was left out), `cut_off` (tokens that
             look as if they belonged to the command do not), `template` (to be rendered first), `not_read` (a part
-            that cannot be read), `no_launch`.
+            that cannot be read), `no_launch`, `not_text` (an item of a list that has to be a text), `not_a_list` (a
+            text that has to be a list), `not_nvidia` (runs on other accelerators), `ignored_key` (a key that the
+            chart passes over), `duplicate_key` (the last one counts).
         message, fix: one line each.
         span: where.
     """
@@ -131,7 +133,7 @@ class Launch:
 
     Attributes:
         source: the text it stands in.
-        kind: `line`, `shell`, `kubernetes`, `helm`, `compose`, `dockerfile`, `systemd`, `config` or `recipe`.
+        kind: `line`, `shell`, `kubernetes`, `helm`, `compose`, `dockerfile`, `systemd`, `config`, `recipe` or `task`.
         label: which one of the source, "Deployment qwen, container vllm"; "" where there is only one.
         tokens: what parse_serve takes, program included.
         env: environment variables of the command; the last of a name counts.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from importlib import import_module
 
 from .launch import LaunchToken
@@ -131,11 +131,11 @@ def key_text(text: str) -> str:
     return text if reads_as_text(text, flow=True) else json.dumps(text, ensure_ascii=False)
 
 
-def at(candidates: Candidates, attempt: int) -> str:
-    """The candidate of this attempt; the last one where there are no more."""
-    return candidates[min(attempt, len(candidates) - 1)]
+def at(candidates: Candidates, way: int) -> str:
+    """The candidate of this number; the last one where there are no more."""
+    return candidates[min(way, len(candidates) - 1)]
 
 
-def attempts() -> Iterator[int]:
-    """Numbers of the attempts that are worth a try."""
-    return iter(range(12))
+def other_ways() -> range:
+    """Numbers of the ways that are worth a try where the nicest, 0, does not read back."""
+    return range(1, 12)

@@ -11,7 +11,7 @@ from .launch import Reading, Remark, Source
 MAX_CHARS = 16 * 2**20
 """Longest text that is read."""
 
-_YAML_READERS = ("kubernetes", "compose", "recipes", "helm_values", "serve_config")
+_YAML_READERS = ("kubernetes", "compose", "recipes", "helm_values", "tasks", "serve_config", "yaml_scripts")
 """Readers of YAML and JSON in the order in which they are asked."""
 
 _BY_SUFFIX = {
@@ -79,14 +79,21 @@ def read_yaml(source: Source) -> Reading:
     """
     from .yaml_nodes import documents
 
-    if _TEMPLATE.search(source.text):
-        return _template(source)
-    nodes, remarks = documents(source)
+    try:
+        nodes, remarks = documents(source)
+    except InputError:
+        if _TEMPLATE.search(source.text):
+            return _template(source)
+        raise
     for name in _YAML_READERS:
         reader = import_module(f".{name}", __package__)
         if reader.fits(nodes):
             reading: Reading = reader.launches(nodes, source)
+            if not reading.launches and not reading.remarks:
+                continue
             return reading._replace(remarks=(*remarks, *reading.remarks))
+    if not remarks and _TEMPLATE.search(source.text):
+        return _template(source)
     return Reading((), tuple(remarks))
 
 

@@ -96,6 +96,7 @@ class _Rewriter:
         self.reread = reread
         self.launches: tuple[Launch, ...] = ()
         self.reads = 0
+        self.faults: dict[int, str] = {}
         self.reasons: dict[int, str] = {}
 
     def run(self, changes: Sequence[tuple[Launch, Sequence[TokenEdit | ConfigEdit]]]) -> Rewritten:
@@ -156,7 +157,7 @@ class _Rewriter:
     def _check_target(self, change: _Change) -> None:
         target = target_of(change.launch, change.edit)
         if target is None:
-            raise CannotEdit("the file of --config was not read")
+            raise CannotEdit("it is in the file of --config; check that one")
         if target.text != self.source.text:
             raise CannotEdit(f"it is in {target.name or 'another text'}")
         if isinstance(change.edit, TokenEdit) and change.which is None:
@@ -164,23 +165,34 @@ class _Rewriter:
 
     def _together(self, changes: Sequence[_Change], possible: Sequence[int]) -> tuple[set[int], str]:
         """All of them if that reads back; else as many as do, from the first on, each in the first way that does."""
-        wanted = [changes[number] for number in possible]
-        text, reason = self._attempt(wanted)
-        if text is not None:
-            return set(possible), text
         made: list[int] = []
         ways: dict[int, int] = {}
         best = self.source.text
-        for group in self._groups(changes, possible):
-            trial = [*made, *group]
-            for attempt in quoting.attempts():
-                ways.update(dict.fromkeys(group, attempt))
-                text, reason = self._attempt([changes[one] for one in trial], [ways[one] for one in trial])
-                if text is not None:
-                    made, best = trial, text
-                    break
-                for number in group:
+
+        def added(groups: list[list[int]], way: int) -> bool:
+            nonlocal made, best
+            trial = [*made, *(number for group in groups for number in group)]
+            tried = {**ways, **dict.fromkeys(trial[len(made) :], way)}
+            text, reason = self._attempt([changes[one] for one in trial], [tried[one] for one in trial])
+            if text is not None:
+                made, best = trial, text
+                ways.update(tried)
+                return True
+            if len(groups) == 1:
+                for number in groups[0]:
                     self.reasons.setdefault(number, reason)
+            return False
+
+        waiting = [self._groups(changes, possible)]
+        while waiting:
+            groups = waiting.pop()
+            if not groups or added(groups, 0):
+                continue
+            if len(groups) > 1:
+                middle = len(groups) // 2
+                waiting += [groups[middle:], groups[:middle]]
+            else:
+                any(added(groups, way) for way in quoting.other_ways())
         return set(made), best
 
     def _groups(self, changes: Sequence[_Change], possible: Sequence[int]) -> list[list[int]]:
@@ -195,7 +207,10 @@ class _Rewriter:
         try:
             splices = self._splices(changes, ways)
             text = spliced(self.source.text, splices)
-            reason = self._fault(text, splices, changes)
+            key = (text, tuple(id(change) for change in changes))
+            if hash(key) not in self.faults:
+                self.faults[hash(key)] = self._fault(text, splices, changes)
+            reason = self.faults[hash(key)]
         except CannotEdit as error:
             return None, str(error)
         return (None, reason) if reason else (text, "")

@@ -135,6 +135,7 @@ class Lexer:
                 self._step()
         except _Unclosed as unclosed:
             self.fault = unclosed.fault
+            self.words = []  # half a command is none
         self._finish("")
         return self.items
 

@@ -147,8 +147,8 @@ class Walk:
             self.scope.arguments = fields[2:]
         elif head == "unset":
             for name in fields[1:]:
-                self.scope.variables.pop(name.text, Nname)
-                self.exported.pop(name.text, Nname)
+                self.scope.variables.pop(name.text, None)
+                self.exported.pop(name.text, None)
         elif head in ("read", "mapfile", "getopts"):
             self._forget(fields[1:])
         elif head in self.functions and depth < MAX_CALLS:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from .commands import Word, in_words
+from .commands import Found, Word, in_words
 from .launch import EnvVariable, Launch, Reading, Remark, Source
 from .shell_joined import Joined
 from .yaml_nodes import Places
@@ -47,7 +47,7 @@ def launches(source: Source) -> Reading:
         elif one.name == "EnvironmentFile":
             from_files = True
     values = {variable.name: variable.value for variable in env}
-    made = []
+    made: list[tuple[Found, Joined]] = []
     for value in started:
         for words in _commands(value, values, from_files):
             made.extend((found, value) for found in in_words(words, values))

@@ -113,7 +113,7 @@ class _Wanted(NamedTuple):
 
 def _wanted(node: Node | None) -> Iterator[_Wanted]:
     """The GPUs of each kind of machine that the task takes."""
-    if isinstance(node, Scalar):
+    if isinstance(node, Scalar) and node.value is not None:
         yield _gpu(node, None)
     elif isinstance(node, Items):
         yield from (_gpu(item, None) for item in node.items if isinstance(item, Scalar))

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from ...errors import shorten
 from .commands import in_script
 from .compose_configs import with_config
 from .launch import Launch, Reading, Source
@@ -15,8 +16,11 @@ from .yaml_nodes import Sequence as Items
 MAX_SCRIPTS = 200
 """Scripts read from one text."""
 _STARTS = re.compile(r"\bvllm\s+serve\b|\bvllm\.entrypoints\b")
-_KEY = re.compile(r"run|command|cmd|script|shell|exec|entrypoint|start|launch", re.IGNORECASE)
-"""Keys whose value a shell runs; prose that speaks of `vllm serve` stands under others."""
+_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
+_RUNS = frozenset(
+    ("run", "command", "commands", "cmd", "script", "scripts", "shell", "exec", "entrypoint", "start", "launch")
+)
+"""Words of the keys whose value a shell runs; prose that speaks of `vllm serve` stands under others."""
 
 
 class _Script(NamedTuple):
@@ -53,12 +57,17 @@ def _scripts(document: Node) -> Iterator[_Script]:
     while waiting and left:
         node, path, runs = waiting.pop()
         if isinstance(node, Mapping):
-            pairs = [
-                (value, f"{path}.{key.text}".lstrip("."), bool(_KEY.search(key.text))) for key, value in node.items
-            ]
-            waiting += reversed(pairs)
+            waiting += [(value, _joined(path, key.text), _is_run(key.text)) for key, value in reversed(node.items)]
         elif isinstance(node, Items):
             waiting += [(item, f"{path}[{i}]", runs) for i, item in reversed(list(enumerate(node.items)))]
         elif isinstance(node, Scalar) and runs and _STARTS.search(node.text):
             left -= 1
             yield _Script(node, path)
+
+
+def _joined(path: str, key: str) -> str:
+    return f"{path}.{shorten(key, 40)}".lstrip(".")
+
+
+def _is_run(key: str) -> bool:
+    return any(word.lower() in _RUNS for word in _WORD.findall(key[:100]))

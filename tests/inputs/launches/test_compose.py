@@ -121,9 +121,10 @@ def test_an_entrypoint_takes_the_place_of_that_of_the_image() -> None:
     assert one(service("entrypoint: null\ncommand: m")).texts == ["vllm", "serve", "m"]
 
 
-def test_without_a_command_the_image_starts_by_itself() -> None:
-    assert one(service("ipc: host")).texts == ["vllm", "serve"]
-    assert read(service("ipc: host", "nginx")).launches == ()
+def test_without_a_command_there_is_no_server() -> None:
+    assert read(service("ipc: host")) == Reading()
+    assert read(service("command: null")) == Reading()
+    assert one(service("entrypoint: [vllm, serve]")).texts == ["vllm", "serve"]
 
 
 def test_a_service_of_another_program_is_none() -> None:

@@ -130,14 +130,14 @@ def test_gpus_and_other_devices(resources: str, gpus: int | None, kinds: list[st
     ("image", "name", "release", "written"),
     [
         ("vllm/vllm-openai:v0.25.1", "vllm/vllm-openai:v0.25.1", "0.25.1", "v0.25.1"),
-        ("'r.test:5000/vllm/vllm-openai:v0.25.1@sha256:ab'", "r.test:5000/vllm/vllm-openai:v0.25.1@sha256:ab", "0.25.1", "v0.25.1"),
+        ("r.test:5000/vllm/vllm:v0.25.1@sha256:ab", "r.test:5000/vllm/vllm:v0.25.1@sha256:ab", "0.25.1", "v0.25.1"),
         ("vllm/vllm-openai", "vllm/vllm-openai", None, None),
         ("nginx:v1.2.3", "nginx:v1.2.3", None, None),
         ("{repository: vllm/vllm-openai, tag: v0.25.1}", "vllm/vllm-openai:v0.25.1", "0.25.1", "v0.25.1"),
         ("{registry: r.test, repository: a/vllm, tag: '0.25.1'}", "r.test/a/vllm:0.25.1", "0.25.1", "'0.25.1'"),
         ("{repository: a/vllm}", "a/vllm", None, None),
     ],
-)  # fmt: skip
+)
 def test_images(image: str, name: str, release: str | None, written: str | None) -> None:
     text = f"image: {image}"
     found = image_of(part(text, "image"))

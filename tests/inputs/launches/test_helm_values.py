@@ -40,8 +40,10 @@ def modelservice(decode: str, more: str = "uri: hf://acme/x, name: x") -> Launch
 
 
 def production(spec: str) -> Launch:
-    text = (f"servingEngineSpec:\n  modelSpec:\n  - name: n\n    repository: "
-f"vllm/vllm-openai\n    tag: v0.25.1\n    modelURL: acme/x\n{spec}")
+    text = (
+        f"servingEngineSpec:\n  modelSpec:\n  - name: n\n    repository: "
+        f"vllm/vllm-openai\n    tag: v0.25.1\n    modelURL: acme/x\n{spec}"
+    )
     (launch,) = read(text).launches
     return launch
 
@@ -112,8 +114,10 @@ def test_a_custom_command_of_modelservice_is_taken_as_it_is() -> None:
 
 
 def test_another_accelerator_is_remarked() -> None:
-    text = ("modelArtifacts: {uri: hf://acme/x}\naccelerator: {type: TYPE}\n"
-"decode: {containers: [{command: [vllm, serve, b]}]}\n")
+    text = (
+        "modelArtifacts: {uri: hf://acme/x}\naccelerator: {type: TYPE}\n"
+        "decode: {containers: [{command: [vllm, serve, b]}]}\n"
+    )
     assert [one.kind for one in read(text.replace("TYPE", "amd")).launches[0].remarks] == ["not_nvidia"]
     assert read(text.replace("TYPE", "nvidia")).launches[0].remarks == ()
 
@@ -139,8 +143,8 @@ def test_production_stack() -> None:
 
 def test_switches_of_the_production_stack() -> None:
     launch = production(
-        ("    enableLoRA: true\n    enableTool: false\n    toolCallParser: "
-"hermes\n    modelRevision: main\n    chatTemplate: t.jinja\n")
+        "    enableLoRA: true\n    enableTool: false\n    toolCallParser: hermes\n"
+        "    modelRevision: main\n    chatTemplate: t.jinja\n"
         "    vllmConfig: {enableChunkedPrefill: true, enablePrefixCaching: true, dtype: half, maxLoras: 4}\n"
     )
     assert line(launch).partition("8000 ")[2] == (
@@ -202,20 +206,30 @@ ODD = ["null", "[]", "{}", "x", "7", "[null]", "[[a]]", "[{}]"]
 @pytest.mark.parametrize(
     "text",
     [
-        ("modelArtifacts: {uri: ODD, name: ODD}\ndecode: "
-"{parallelism: ODD, containers: [{modelCommand: vllmServe, args: ODD}]}"),
-        ("modelArtifacts: {}\nrouting: ODD\naccelerator: ODD\ndecode: "
-"{acceleratorTypes: ODD, containers: [{image: ODD, modelCommand: imageDefault}]}"),
-        ("modelArtifacts: {mountPath: ODD, uri: pvc://x}\ndecode: "
-"{create: ODD, containers: [{modelCommand: ODD, env: ODD, command: ODD}]}"),
+        (
+            "modelArtifacts: {uri: ODD, name: ODD}\ndecode: "
+            "{parallelism: ODD, containers: [{modelCommand: vllmServe, args: ODD}]}"
+        ),
+        (
+            "modelArtifacts: {}\nrouting: ODD\naccelerator: ODD\ndecode: "
+            "{acceleratorTypes: ODD, containers: [{image: ODD, modelCommand: imageDefault}]}"
+        ),
+        (
+            "modelArtifacts: {mountPath: ODD, uri: pvc://x}\ndecode: "
+            "{create: ODD, containers: [{modelCommand: ODD, env: ODD, command: ODD}]}"
+        ),
         "servingEngineSpec: {modelSpec: [{repository: ODD, tag: ODD, modelURL: ODD, vllmConfig: ODD}]}",
-        ("servingEngineSpec: "
-"{containerPort: ODD, env: ODD, modelSpec: [{raySpec: ODD, lmcacheConfig: ODD, resources: ODD}]}"),
-        ("servingEngineSpec: "
-"{modelSpec: [ODD, {requestGPU: ODD, requestGPUType: ODD, vllmConfig: {extraArgs: ODD, dtype: ODD}}]}"),
+        (
+            "servingEngineSpec: "
+            "{containerPort: ODD, env: ODD, modelSpec: [{raySpec: ODD, lmcacheConfig: ODD, resources: ODD}]}"
+        ),
+        (
+            "servingEngineSpec: "
+            "{modelSpec: [ODD, {requestGPU: ODD, requestGPUType: ODD, vllmConfig: {extraArgs: ODD, dtype: ODD}}]}"
+        ),
         "image: vllm/vllm-openai\nargs: [x]\nresources: ODD\nenv: ODD\nnodeSelector: ODD\ncommand: ODD",
     ],
-)  # fmt: skip
+)
 def test_nothing_odd_gives_a_traceback(text: str, odd: str) -> None:
     source = Source("f", text.replace("ODD", odd))
     helm_values.launches(documents(source)[0], source)

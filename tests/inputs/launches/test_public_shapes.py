@@ -13,8 +13,11 @@ from typing import Any
 
 import pytest
 import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from cgplan.inputs.launches import Launch, LaunchToken, Reading, Source, read
+from cgplan.errors import InputError
+from cgplan.inputs.launches import Launch, LaunchToken, Reading, Source, Span, read
 
 FOLDER = Path(__file__).parents[3] / "fixtures" / "launches" / "public"
 EXPECTED: dict[str, dict[str, Any]] = json.loads((FOLDER / "expected.json").read_text(encoding="utf-8"))
@@ -93,6 +96,28 @@ def test_crlf_and_a_byte_order_mark_change_no_server(name: str) -> None:
     text = source(name).text
     found = read(Source(name, "\ufeff" + text.replace("\n", "\r\n")))
     assert commands(found) == commands(read(source(name)))
+
+
+@given(st.data())
+@settings(max_examples=150, deadline=None)
+def test_a_file_that_is_cut_or_garbled_is_read_or_refused_in_one_line(data: st.DataObject) -> None:
+    """A law: whatever becomes of a file, there is a reading whose places lie in the text, or an InputError."""
+    name = data.draw(st.sampled_from(sorted(EXPECTED)))
+    text = source(name).text
+    start = data.draw(st.integers(0, len(text)))
+    end = data.draw(st.integers(start, min(len(text), start + 200)))
+    put_in = data.draw(
+        st.sampled_from(["", "'", '"', "{", "}", "[", "\\", "\n", "$", "${", "$(", "&a ", "*a", "|\n", "<<X\n", "- "])
+    )
+    garbled = text[:start] + put_in + text[end:]
+    refusal = ""
+    spans: list[Span] = []
+    try:
+        spans = [token.span for launch in read(Source(name, garbled)).launches for token in launch.tokens]
+    except InputError as error:
+        refusal = str(error)
+    assert "\n" not in refusal
+    assert all(0 <= span.start <= span.end <= len(garbled) for span in spans)
 
 
 def commands(reading: Reading) -> list[list[str]]:

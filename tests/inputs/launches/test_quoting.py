@@ -93,7 +93,7 @@ def test_the_nicest_way(text: str, like: LaunchToken, as_written: str, kind: str
     assert written(text, like, as_written, kind)[0] == expected
 
 
-def test_keys_and_attempts() -> None:
+def test_keys_and_ways() -> None:
     assert key_text("max-num-seqs") == "max-num-seqs"
     assert key_text("on") == '"on"'
-    assert [at(["a", "b"], attempt) for attempt in range(4)] == ["a", "b", "b", "b"]
+    assert [at(["a", "b"], way) for way in range(4)] == ["a", "b", "b", "b"]

@@ -241,6 +241,26 @@ def test_a_good_fix_is_made_beside_one_that_fails() -> None:
     assert [one.edit.start for one in made.skipped if isinstance(one.edit, TokenEdit)] == [4]
 
 
+def test_one_bad_fix_among_many_costs_few_readings() -> None:
+    text = "".join(f"vllm serve m{number} --a 1 &\n" for number in range(150))
+    source = Source("x.sh", text)
+    launches = shell(source).launches
+    reads = 0
+
+    def read(again: Source) -> Reading:
+        nonlocal reads
+        reads += 1
+        if "bad" in again.text:
+            raise ValueError("it cannot be read")
+        return shell(again)
+
+    changes = [(launch, [TokenEdit(4, 5, ("bad" if number == 99 else "2",))]) for number, launch in enumerate(launches)]
+    made = rewritten(source, changes, read)
+    assert made.text == text.replace("--a 1", "--a 2").replace("m99 --a 2", "m99 --a 1")
+    assert [one.launch for one in made.skipped] == [launches[99]]
+    assert reads < 40
+
+
 SHARED = """\
 #yaml
 - command: &c [vllm, serve, m, --a]

@@ -23,7 +23,9 @@ def one(text: str) -> Launch:
 
 SKY = """\
 resources: {accelerators: H100:8}
-envs: {M: acme/m, N:}
+envs:
+  M: acme/m
+  N:
 setup: pip install vllm
 run: |
   vllm serve $M \\
@@ -37,7 +39,7 @@ def test_the_script_of_a_skypilot_task() -> None:
     assert (launch.kind, launch.label, launch.environment) == ("task", "task", {"M": "acme/m"})
     written = [SKY[token.span.start : token.span.end] for token in launch.tokens]
     assert written == ["vllm", "serve", "$M", "--max-num-seqs", "4"]
-    assert launch.tokens[-1].span.line == 6
+    assert launch.tokens[-1].span.line == 8
 
 
 def test_several_servers_of_a_task_are_told_apart() -> None:
