@@ -24,7 +24,9 @@ Exit codes:
 
 
 def command(
-    document: Annotated[str, typer.Argument(help="resolve, check, or error: what --json prints on an error.")] = "resolve",
+    document: Annotated[
+        str, typer.Argument(help="resolve, check, or error: what --json prints on an error.")
+    ] = "resolve",
 ) -> int:
     """Print the JSON Schema of a command's --json document."""
     if document not in DOCUMENTS:

@@ -110,9 +110,9 @@ def _speculative(options: DeploymentOptions, ignored: list[str]) -> dict[str, An
             config[key] = value
     if not config and not options.speculative_config:
         return None
-    if isinstance(config.get("model"), str):
-        config["model"] = _draft(config["model"], str(config.get("method")))
-    return config
+    from cgplan.inputs.drafts import with_draft
+
+    return with_draft(config, lambda name: shape(name, "--spec-model", "draft"))
 
 
 def check_speculative(config: dict[str, Any], options: DeploymentOptions) -> None:
@@ -124,13 +124,6 @@ def check_speculative(config: dict[str, Any], options: DeploymentOptions) -> Non
             where="--speculative-config" if options.speculative_config else "--spec-tokens",
             fix="give --spec-method, for example --spec-method ngram, or --spec-model",
         )
-
-
-def _draft(name: str, method: str) -> ModelShape | None:
-    """The draft model. `ngram` and its like are written in the place of a model, too."""
-    if name in ("ngram", "[ngram]", "suffix") or method in ("ngram", "ngram_gpu", "suffix"):
-        return None
-    return shape(name, "--spec-model", "draft")
 
 
 def _config(documents: list[str], name: str, ignored: list[str]) -> dict[str, Any]:

@@ -104,7 +104,8 @@ class CacheShape(BaseModel):
         layers: of the model itself.
         draft_layers: of its multi-token-prediction module, loaded only when that drafts.
         num_layers: decoder layers that pipeline stages share out; 0: num_hidden_layers.
-        ssm_dtype: what `--mamba-ssm-cache-dtype auto` gives, a torch name; None: the dtype of the convolution's part.
+        ssm_dtype: what `--mamba-ssm-cache-dtype auto` gives, a torch name; "model": what vLLM has for the
+            model; None: the dtype of the convolution's part.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)

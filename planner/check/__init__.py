@@ -9,14 +9,14 @@ from collections.abc import Sequence
 from types import ModuleType
 
 from ..inputs.launches import launch_of
-from ..inputs.launches.asked import Context, ask
+from ..inputs.launches.asked import NOTHING_SAID, Context, ask
 from .diagnostic import ConfigEdit, Diagnostic, Hit, Related, TokenEdit
 from .report import Report, check_launch
 
 __all__ = ["ConfigEdit", "Context", "Diagnostic", "Hit", "Related", "Report", "TokenEdit", "check", "check_launch"]
 
 
-def check(line: str | Sequence[str], context: Context = Context()) -> Report:
+def check(line: str | Sequence[str], context: Context = NOTHING_SAID) -> Report:
     """Check one `vllm serve` command line.
 
     Args:
@@ -31,7 +31,7 @@ def check(line: str | Sequence[str], context: Context = Context()) -> Report:
 
 
 class _CallablePackage(ModuleType):
-    def __call__(self, line: str | Sequence[str], context: Context = Context()) -> Report:
+    def __call__(self, line: str | Sequence[str], context: Context = NOTHING_SAID) -> Report:
         return check(line, context)
 
     __call__.__doc__ = check.__doc__

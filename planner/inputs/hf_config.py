@@ -10,6 +10,7 @@ from ..errors import InputError
 from ..model_shape import ModelShape
 from .hf_architecture import Resolved, resolve
 from .hf_attention import attention_kind, pooling_defaults
+from .hf_cache import read_cache
 from .hf_dimensions import Dimensions, read_dimensions
 from .hf_features import (
     has_sinks,
@@ -103,6 +104,7 @@ def _shape(config: Mapping[str, Any], name: str | None, runner: str, beside: Sid
         root, text, cap=beside.tokenizer_length if absolute else None, encoder_length=beside.encoder_length
     )
     window = sliding_window(text)
+    predict_layers = num_predict_layers(root, text, architectures)
     return ModelShape(
         name=name,
         architectures=architectures,
@@ -128,7 +130,8 @@ def _shape(config: Mapping[str, Any], name: str | None, runner: str, beside: Sid
         is_nvfp4_quantized=quantization.nvfp4,
         weight_block_quantized=quantization.weight_blocks,
         kv_cache_dtype=quantization.kv_cache_dtype,
-        num_nextn_predict_layers=num_predict_layers(root, text, architectures),
+        num_nextn_predict_layers=predict_layers,
+        cache=read_cache(root, text, resolved, dimensions, window=window, num_predict_layers=predict_layers),
         chunked_prefill_default=chunked_prefill,
         prefix_caching_default=prefix_caching,
         **_dimension_fields(dimensions, text, resolved),

@@ -10,6 +10,7 @@ from ..errors import InputError, StartupError, shorten
 from ..model_shape import ModelShape
 from ..releases import table
 from ..sections import AttentionOptions, CompilationOptions, Gpu, KVTransferOptions, PassOptions, Software
+from .drafts import with_draft
 from .safe_json import shown
 from .serve_args import ServeArgs
 
@@ -21,7 +22,6 @@ SECTIONS: dict[str, Collection[str]] = {
 OWN = ("vllm", "gpu", "gpus_per_node", "model", "software", "usage_context", "env")
 """Fields of a Deployment that no flag sets under that name."""
 SPECULATIVE = (("spec_method", "method"), ("spec_model", "model"), ("spec_tokens", "num_speculative_tokens"))
-NO_DRAFT_MODEL = ("ngram", "[ngram]", "ngram_gpu", "suffix", "mtp")
 LEVELS = {text: level for level in range(4) for text in (str(level), f"O{level}")}
 
 
@@ -149,14 +149,7 @@ class _Asked:
         for key in [key for key in config if key in table("config_fields")["speculative_config"]["fields"]]:
             del config[key]
             self.ignored.append(_not_modelled("speculative_config", key))
-        if isinstance(config.get("model"), str):
-            config["model"] = self._draft(config["model"], str(config.get("method")))
-        return config
-
-    def _draft(self, name: str, method: str) -> ModelShape | None:
-        if name in NO_DRAFT_MODEL or method in ("ngram", "ngram_gpu", "suffix"):
-            return None
-        return self._shape(name, "draft", "Draft model")
+        return with_draft(config, lambda name: self._shape(name, "draft", "Draft model"))
 
     def model(self, runner: str | None = None) -> ModelShape:
         name = self.args.model if self.args.model is not None else self.args.get("model")

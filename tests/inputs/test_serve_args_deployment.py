@@ -71,3 +71,12 @@ def test_a_shape_of_ones_own(tmp_path: Path) -> None:
     assert found.deployment.env == {"VLLM_X": "1"}
     assert (found.deployment.gpus_per_node, found.deployment.vllm) == (4, "0.25.1")
     assert to_deployment(args).deployment.model.num_hidden_layers == 32
+
+
+def test_a_model_named_ngram_is_the_method() -> None:
+    args = parse_serve(
+        ["vllm", "serve", "m", "-sc.model=ngram", "-sc.num_speculative_tokens=3", "-sc.prompt_lookup_max=4"], "0.33.0"
+    )
+    drafts = to_deployment(args, model=ModelShape()).deployment.speculative_config
+    assert drafts is not None
+    assert (drafts.method, drafts.model) == ("ngram", None)

@@ -59,6 +59,9 @@ class Context(NamedTuple):
     ignored: tuple[str, ...] = ()
 
 
+NOTHING_SAID = Context()
+
+
 class Located(NamedTuple):
     """A span and the text it is in."""
 
@@ -106,7 +109,7 @@ class Asked:
         return self.located(self.args.place_of(dest)) if self.args is not None else None
 
 
-def ask(launch: Launch, context: Context = Context()) -> Asked:
+def ask(launch: Launch, context: Context = NOTHING_SAID) -> Asked:
     """What `launch` asks for. Raises nothing over the content of the launch: what is wrong is in the result."""
     release, assumptions = _release(launch, context)
     assumptions = [*context.assumptions, *assumptions]
@@ -224,7 +227,7 @@ class _Reader:
         for _ in range(MAX_REFUSALS):
             try:
                 return self._parse()
-            except ArgumentRefused as error:
+            except ArgumentRefused as error:  # noqa: PERF203
                 self.refused.append(error)
                 self.refused_at.append(_located(self.launch, error.place, tuple(self.kept)))
                 if not self._drop(error):

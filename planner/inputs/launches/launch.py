@@ -108,6 +108,9 @@ class Hints(NamedTuple):
     gpus_span: Span | None = None
 
 
+NO_HINTS = Hints()
+
+
 class Remark(NamedTuple):
     """Something a reader noticed that its user should know.
 
@@ -116,7 +119,10 @@ class Remark(NamedTuple):
             look as if they belonged to the command do not), `template` (to be rendered first), `not_read` (a part
             that cannot be read), `no_launch`, `not_text` (an item of a list that has to be a text), `not_a_list` (a
             text that has to be a list), `not_nvidia` (runs on other accelerators), `ignored_key` (a key that the
-            chart passes over), `duplicate_key` (the last one counts).
+            chart passes over), `duplicate_key` (the last one counts), `braces`, `pattern`, `tilde` (a shell changes
+            the word, or does not), `not_expanded` (no shell puts the variable in), `not_json` (an exec form that is
+            none), `not_exported` (a variable that vLLM does not see), `condition` (only under a condition),
+            `several_values` (one of them was taken).
         message, fix: one line each.
         span: where.
     """
@@ -149,7 +155,7 @@ class Launch:
     tokens: tuple[LaunchToken, ...]
     env: tuple[EnvVariable, ...] = ()
     files: Mapping[str, ConfigText] = field(default_factory=dict)
-    hints: Hints = Hints()
+    hints: Hints = NO_HINTS
     remarks: tuple[Remark, ...] = ()
 
     @property

@@ -9,7 +9,10 @@ from .launch import EnvVariable, Launch, LaunchToken, Source, Span
 
 
 def launch_of(words: Sequence[str]) -> Launch:
-    """The launch of these words; NAME=VALUE in front are its environment. The source is the line as a shell reads it."""
+    """The launch of these words; NAME=VALUE in front are its environment.
+
+    The source is the line as a shell would take it.
+    """
     written = [shlex.quote(word) if word else "''" for word in words]
     text = " ".join(written)
     tokens: list[LaunchToken] = []

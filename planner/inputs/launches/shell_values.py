@@ -242,6 +242,9 @@ class _Builder:
         self._text(shown)
 
     def _variable(self, piece: Piece) -> None:
+        if self.scope.work < 0:
+            self._unknown("…")
+            return
         name, index, rest = _parts(piece.text)
         quoted = bool(piece.quote) or not self.split
         value = self.scope.find(name) if name else None

@@ -1,0 +1,348 @@
+"""The KV cache of a whole server: from each layer's spec and each rank's bytes to blocks, tokens and requests.
+
+Source: vllm/v1/core/kv_cache_planning.py:50-87 and 1337-1605, vllm/v1/core/kv_cache_utils.py:1061-1155,
+vllm/v1/engine/core.py:252-360.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from ..errors import StartupError
+from ..releases import facts as facts_of
+from ..trace import Finding, Rule
+from .kv_blocks import (
+    PoolRules,
+    blocks_of_request,
+    bytes_of_request,
+    bytes_per_block,
+    longest_request,
+    project,
+    tensor_parallel_replicas,
+)
+from .kv_groups import GroupSpec, KVCacheGroup, group_layers
+from .kv_layout import KVCacheLayout, resolve_layout
+from .kv_merge import Facts, UniformTypeKVCacheSpecs
+from .kv_specs import KVCacheSpec, RequestLimits, SlidingWindowSpec
+
+NO_MEMORY = Rule(
+    "CG560",
+    title="At least one block of the KV cache must fit, since 0.29 two.",
+    why="Weights, activations and graphs took the memory. Since 0.29 the check keeps one block back that no request"
+    " may have, the null block.",
+    example="32 layers of 8 heads of 128: a block is 2 MiB. With 2 MiB left 0.33.0 does not start.",
+    instead="Raise --gpu-memory-utilization, or spread the model over more GPUs.",
+    source="vllm/v1/core/kv_cache_planning.py:56-64",
+)
+DOES_NOT_FIT = Rule(
+    "CG561",
+    title="One request of --max-model-len tokens must fit into the KV cache.",
+    why="Such a request could never finish otherwise. Every rank is checked.",
+    example="Llama 3 8B with --max-model-len 8192 needs 1 GiB, and on 0.33.0 a block more.",
+    instead="Lower --max-model-len to the length named, or raise --gpu-memory-utilization.",
+    source="vllm/v1/core/kv_cache_planning.py:66-87",
+)
+NOTHING_TO_FIT = Rule(
+    "CG562",
+    title="--max-model-len auto needs room for one token at least.",
+    why="The longest length that fits is looked for; here it is 0.",
+    example="--max-model-len auto with --num-gpu-blocks-override 1 on 0.33.0: the one block is the null block.",
+    instead="Raise --gpu-memory-utilization, or spread the model over more GPUs.",
+    source="vllm/v1/core/kv_cache_planning.py:1386-1390",
+)
+OVERRIDE = Rule(
+    "CG577",
+    title="--num-gpu-blocks-override sets the blocks whatever the memory.",
+    why="It is for tests of preemption. More blocks than the memory holds fail when they are allocated.",
+    example="--num-gpu-blocks-override 100 with room for 512 blocks: 100 are used.",
+    instead="Leave it out, and size the cache by --gpu-memory-utilization or --kv-cache-memory-bytes.",
+    source="vllm/v1/core/kv_cache_planning.py:1489-1508",
+)
+
+_GIB = 1 << 30
+
+
+@dataclass(frozen=True)
+class PlanningSettings:
+    """What the plan depends on besides layers and memory.
+
+    Attributes:
+        release: of vLLM.
+        limits: of one request; `max_model_len` is the derived maximum where the length is to be fitted.
+        auto_fit: --max-model-len is -1 or auto.
+        num_gpu_blocks_override: or None.
+        hybrid_manager: False: the hybrid KV cache manager is off, by the user or for the model.
+        block_size: of the cache configuration; kept where the model has no KV cache.
+        tensor_parallel_size, decode_context_parallel_size: ranks.
+        extra_retained_tokens: tokens kept behind each window for chained draft modules.
+        layouts: `supported_layouts` of the workers; () before 0.29.
+        requested_layout: VLLM_KV_CACHE_LAYOUT, or None.
+    """
+
+    release: str
+    limits: RequestLimits
+    auto_fit: bool = False
+    num_gpu_blocks_override: int | None = None
+    hybrid_manager: bool = True
+    block_size: int = 16
+    tensor_parallel_size: int = 1
+    decode_context_parallel_size: int = 1
+    extra_retained_tokens: int = 0
+    layouts: tuple[KVCacheLayout, ...] = ()
+    requested_layout: str | None = None
+
+
+@dataclass(frozen=True)
+class PlannedGroup:
+    """A group of layers in the finished plan.
+
+    Attributes:
+        layer_names: of all stages.
+        layers_per_stage: how many each stage has.
+        spec: as the first stage has it.
+        blocks_per_request: blocks that the longest request takes of it.
+    """
+
+    layer_names: tuple[str, ...]
+    layers_per_stage: tuple[int, ...]
+    spec: GroupSpec
+    blocks_per_request: int
+
+
+@dataclass(frozen=True)
+class KVCachePlan:
+    """The KV cache that a server gets.
+
+    Attributes:
+        groups: in vLLM's order; () for a model without a KV cache.
+        layout: of the cache; None before 0.29.
+        bytes_per_block: of one block, by pipeline stage.
+        num_blocks: of every rank, with the null block.
+        block_size: cache_config.block_size at the end, tokens.
+        max_model_len: after fitting, tokens.
+        tokens: reported capacity, or None without a KV cache.
+        max_concurrency: requests of max_model_len tokens that fit at once, or None without a KV cache.
+        blocks_per_request: blocks that a request of max_model_len tokens takes.
+        tp_replicas: neighbouring tensor parallel ranks with the same cache.
+        warnings: what vLLM logs, and what an operator should know.
+    """
+
+    groups: tuple[PlannedGroup, ...]
+    layout: KVCacheLayout | None
+    bytes_per_block: tuple[int, ...]
+    num_blocks: int
+    block_size: int
+    max_model_len: int
+    tokens: int | None
+    max_concurrency: float | None
+    blocks_per_request: int
+    tp_replicas: int = 1
+    warnings: tuple[Finding, ...] = ()
+
+
+class KVCacheTooSmall(StartupError):
+    """One request of the full length does not fit.
+
+    Attributes:
+        needed_bytes, available_bytes: of the rank that vLLM names; available is what the check reckons with.
+        estimated_max_model_len: the longest length that would fit; 0: none.
+    """
+
+    def __init__(self, length: int, needed: int, available: int, estimate: int) -> None:
+        shorter = f"; {estimate} tokens would fit" if estimate else ""
+        super().__init__(
+            f"a request of {length} tokens needs {needed / _GIB:.2f} GiB of KV cache, and there are"
+            f" {available / _GIB:.2f} GiB{shorter}",
+            code=DOES_NOT_FIT.code,
+            stage="initialize_kv_caches",
+            raised_as="ValueError",
+            raised_in="_check_enough_kv_cache_memory",
+            where="--max-model-len",
+            fix=f"--max-model-len {estimate}, or a higher --gpu-memory-utilization" if estimate else NO_MEMORY.instead,
+        )
+        self.needed_bytes = needed
+        self.available_bytes = available
+        self.estimated_max_model_len = estimate
+
+
+def plan_kv_cache(
+    stages: Sequence[Mapping[str, KVCacheSpec]], available_bytes: Sequence[int], settings: PlanningSettings
+) -> KVCachePlan:
+    """Size the KV cache as vLLM does.
+
+    Args:
+        stages: by pipeline stage, layer name to spec, as the workers report them.
+        available_bytes: by pipeline stage, the KV cache memory of one rank.
+        settings: the rest.
+
+    Raises:
+        StartupError: vLLM would refuse to start; `KVCacheTooSmall` where a request does not fit.
+        InputError: cgplan does not model these layers.
+        ValueError: not as many memories as stages.
+    """
+    if len(stages) != len(available_bytes):
+        raise ValueError(f"{len(stages)} pipeline stages, but {len(available_bytes)} memories")
+    facts = facts_of("kv_planning", settings.release)
+    layers = {name: _retaining(spec, settings.extra_retained_tokens) for stage in stages for name, spec in stage.items()}
+    found: list[Finding] = []
+    layout = None
+    if facts["layout"]["resolved"] and layers:
+        layout = resolve_layout(settings.layouts, layers.values(), settings.requested_layout, facts)
+    groups = group_layers(layers, facts, layout, settings.hybrid_manager, found)
+    if not groups:
+        length = settings.limits.max_model_len
+        return KVCachePlan((), layout, (0,) * len(stages), 1, settings.block_size, length, None, None, 0)
+    rules = PoolRules(facts, layout, settings.decode_context_parallel_size)
+    ranks = [project(groups, stage) for stage in stages]
+    pool = _Pool(ranks, rules, settings, found)
+    blocks, limits = pool.size(available_bytes)
+    return _report(groups, ranks, blocks, limits, pool, layout)
+
+
+def _retaining(spec: KVCacheSpec, tokens: int) -> KVCacheSpec:
+    if isinstance(spec, SlidingWindowSpec) and spec.extra_retained_tokens != tokens:
+        return replace(spec, extra_retained_tokens=tokens)
+    return spec
+
+
+class _Pool:
+    """The pools of all ranks, and the checks on them."""
+
+    def __init__(
+        self,
+        ranks: Sequence[Sequence[KVCacheGroup]],
+        rules: PoolRules,
+        settings: PlanningSettings,
+        found: list[Finding],
+    ) -> None:
+        self.ranks = ranks
+        self.rules = rules
+        self.settings = settings
+        self.found = found
+        self.bytes_per_block = tuple(bytes_per_block(groups, rules) for groups in ranks)
+
+    def size(self, available_bytes: Sequence[int]) -> tuple[int, RequestLimits]:
+        """Blocks of every rank, and the limits with the final length."""
+        how, override = self.rules.facts["blocks"], self.settings.num_gpu_blocks_override
+        available = list(available_bytes)
+        if override is not None:
+            self._note_override(available, override)
+            if how["override_before_checks"]:
+                available = [override * size for size in self.bytes_per_block]
+        usable = available
+        if how["keeps_null_block"]:
+            usable = [memory - size for memory, size in zip(available, self.bytes_per_block, strict=True)]
+        limits = self.settings.limits
+        if self.settings.auto_fit:
+            limits = self._fitted(usable)
+        for groups, memory in zip(self.ranks, usable, strict=True):
+            self._check(groups, memory, limits)
+        if override is not None:
+            return override, limits
+        return min(memory // size for memory, size in zip(available, self.bytes_per_block, strict=True)), limits
+
+    def _note_override(self, available: Sequence[int], override: int) -> None:
+        for memory, size in zip(available, self.bytes_per_block, strict=True):
+            message = f"{override} blocks instead of the {max(memory // size, 0)} that the memory holds"
+            severity = "warning" if override > memory // size else "info"
+            self.found.append(
+                Finding(OVERRIDE.code, severity, message, OVERRIDE.instead, "--num-gpu-blocks-override")
+            )
+
+    def _fitted(self, usable: Sequence[int]) -> RequestLimits:
+        limits = self.settings.limits
+        longest = min(
+            longest_request(groups, memory, limits, self.rules)
+            for groups, memory in zip(self.ranks, usable, strict=True)
+        )
+        if longest <= 0:
+            raise StartupError(
+                "not one token fits into the KV cache, so no length can be found",
+                code=NOTHING_TO_FIT.code,
+                stage="initialize_kv_caches",
+                raised_as="ValueError",
+                raised_in="_auto_fit_max_model_len",
+                where="--max-model-len",
+                fix=NOTHING_TO_FIT.instead,
+            )
+        return replace(limits, max_model_len=longest)
+
+    def _check(self, groups: Sequence[KVCacheGroup], memory: int, limits: RequestLimits) -> None:
+        if memory <= 0:
+            raise StartupError(
+                "no memory is left for the KV cache",
+                code=NO_MEMORY.code,
+                stage="initialize_kv_caches",
+                raised_as="ValueError",
+                raised_in="_check_enough_kv_cache_memory",
+                where="--gpu-memory-utilization",
+                fix=NO_MEMORY.instead,
+            )
+        needed = bytes_of_request(groups, limits, self.rules)
+        if needed > memory:
+            estimate = longest_request(groups, memory, limits, self.rules)
+            raise KVCacheTooSmall(limits.max_model_len, needed, memory, estimate)
+
+
+def _report(
+    groups: Sequence[KVCacheGroup],
+    ranks: Sequence[Sequence[KVCacheGroup]],
+    num_blocks: int,
+    limits: RequestLimits,
+    pool: _Pool,
+    layout: KVCacheLayout | None,
+) -> KVCachePlan:
+    """The numbers that vLLM logs, reckoned for the groups of the first stage."""
+    rules, settings = pool.rules, pool.settings
+    facts = rules.facts
+    heads = [_scheduler_spec(group.spec) for group in ranks[0]]
+    planned = tuple(
+        PlannedGroup(
+            group.layer_names,
+            tuple(len(rank[i].layer_names) for rank in ranks),
+            ranks[0][i].spec,
+            blocks_of_request(heads[i], limits, rules),
+        )
+        for i, group in enumerate(groups)
+    )
+    reported = heads if facts["capacity"]["of_scheduler"] else [group.spec for group in ranks[0]]
+    per_request = _blocks_per_request(reported, limits, rules)
+    concurrency = num_blocks / per_request
+    tokens = int(concurrency * limits.max_model_len)
+    if facts["capacity"]["tokens"] == "blocks":
+        tokens = num_blocks // len(heads) * min(spec.block_size for spec in heads) * limits.context_shards
+    layers = [spec for rank in ranks for group in rank for spec in group.layer_specs]
+    return KVCachePlan(
+        groups=planned,
+        layout=layout,
+        bytes_per_block=pool.bytes_per_block,
+        num_blocks=num_blocks,
+        block_size=_block_size(heads, facts),
+        max_model_len=limits.max_model_len,
+        tokens=tokens,
+        max_concurrency=concurrency,
+        blocks_per_request=per_request,
+        tp_replicas=tensor_parallel_replicas(layers, settings.tensor_parallel_size, rules),
+        warnings=tuple(pool.found),
+    )
+
+
+def _scheduler_spec(spec: GroupSpec) -> KVCacheSpec:
+    return spec.first_spec if isinstance(spec, UniformTypeKVCacheSpecs) else spec
+
+
+def _blocks_per_request(specs: Sequence[GroupSpec], limits: RequestLimits, rules: PoolRules) -> int:
+    blocks = [blocks_of_request(spec, limits, rules) for spec in specs]
+    if rules.facts["capacity"]["per_request"] == "sum over groups":
+        return sum(blocks)
+    # Until 0.26 the bytes of all groups were counted in pages of the first.
+    usage = sum(count * spec.page_size_bytes for count, spec in zip(blocks, specs, strict=True))
+    return -(-usage // specs[0].page_size_bytes)
+
+
+def _block_size(specs: Sequence[KVCacheSpec], facts: Facts) -> int:
+    sizes = [spec.block_size for spec in specs]
+    if facts["capacity"]["block_size_leaves_out_uncacheable"]:
+        sizes = [spec.block_size for spec in specs if spec.prefix_cacheable] or sizes
+    return min(sizes)
