@@ -106,6 +106,9 @@ class CacheShape(BaseModel):
         num_layers: decoder layers that pipeline stages share out; 0: num_hidden_layers.
         ssm_dtype: what `--mamba-ssm-cache-dtype auto` gives, a torch name; "model": what vLLM has for the
             model; None: the dtype of the convolution's part.
+        built_kv_dtype: what `--kv-cache-dtype auto` becomes when the attention layers are built (llm-compressor
+            checkpoints with a scheme for the cache), or None.
+        chunk_size: tokens of a step of the state's prefill kernel, as config.json says.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
@@ -114,3 +117,5 @@ class CacheShape(BaseModel):
     draft_layers: Tuple[CacheLayers] = ()
     num_layers: int = Field(default=0, ge=0)
     ssm_dtype: str | None = None
+    built_kv_dtype: str | None = None
+    chunk_size: int | None = None

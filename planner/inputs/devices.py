@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 from ..sections import Gpu
@@ -12,9 +13,14 @@ MOST_SECONDS = 2.0
 CORES_PER_SM = {(7, 0): 64, (7, 2): 64, (7, 5): 64, (8, 0): 64}
 """CUDA cores of one multiprocessor by compute capability; 128 elsewhere."""
 
+DRIVER_NODES = ("/dev/nvidiactl", "/proc/driver/nvidia", "/dev/dxg", "/dev/nvhost-ctrl", "/dev/nvgpu")
+"""One of them exists where a driver of NVIDIA does: on Linux, under WSL, on Jetson."""
+
 
 def detect() -> tuple[Gpu, int] | None:
     """The first GPU and the number of GPUs, or None where NVML or a driver is absent or does not answer."""
+    if os.name == "posix" and not any(map(os.path.exists, DRIVER_NODES)):
+        return None  # importing NVML for nothing is a tenth of a short command's time
     try:
         import pynvml
     except ImportError:

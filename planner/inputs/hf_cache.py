@@ -19,6 +19,7 @@ from .hf_cache_text import CacheText
 from .hf_dimensions import Dimensions
 from .hf_layers import has_full_attention
 from .hf_node import ConfigNode, bad_value
+from .hf_quantization import built_kv_dtype
 
 
 class Row(NamedTuple):
@@ -50,15 +51,20 @@ def read_cache(
     if row is None or resolved.convert_type != "none":
         return None
     given = CacheText(root, text, sizes, window, num_predict_layers)
+    shape = _with_draft(given, resolved.model_class, _layers(given, resolved.model_class, row))
+    chunk = given.integer("mamba_chunk_size") or given.integer("chunk_size") or None
+    return shape.model_copy(update={"chunk_size": chunk, "built_kv_dtype": built_kv_dtype(root, text)})
+
+
+def _layers(given: CacheText, model_class: str, row: Row) -> CacheShape:
     if row.kind == "dense":
-        return _with_draft(given, resolved.model_class, _dense(given, resolved.model_class, row.name))
+        return _dense(given, model_class, row.name)
     if row.kind == "mla":
-        return _with_draft(given, resolved.model_class, CacheShape(layers=mla_layers(given, row.name)))
+        return CacheShape(layers=mla_layers(given, row.name))
     if row.kind in STATE_FAMILIES:
         return STATE_FAMILIES[row.kind](given, row.name)
-    return {"gemma4": _gemma4, "llama4": _llama4, "mimo_v2": _mimo_v2, "deepseek_v4": deepseek_v4}[row.kind](
-        given, row.name
-    )
+    families = {"gemma4": _gemma4, "llama4": _llama4, "mimo_v2": _mimo_v2, "deepseek_v4": deepseek_v4}
+    return families[row.kind](given, row.name)
 
 
 @cache
@@ -118,11 +124,10 @@ def _with_draft(given: CacheText, model_class: str, shape: CacheShape) -> CacheS
         return shape
     first = given.sizes.num_hidden_layers
     layers = tuple(range(first, first + given.num_predict_layers))
-    own = []
-    for found in shape.layers:
-        if found.kind == "indexer" or found.leads_index_group or not any(l.leads_index_group for l in shape.layers):
-            own.append(found.model_copy(update={"layers": layers}))
-    return shape.model_copy(update={"draft_layers": tuple(own)})
+    sparse = any(found.leads_index_group for found in shape.layers)
+    own = [found for found in shape.layers if not sparse or found.kind == "indexer" or found.leads_index_group]
+    drafts = tuple(found.model_copy(update={"layers": layers}) for found in own)
+    return shape.model_copy(update={"draft_layers": drafts})
 
 
 def _gemma4(given: CacheText, prefix: str) -> CacheShape:

@@ -85,7 +85,7 @@ def _gated_delta_net(given: CacheText, prefix: str) -> CacheShape:
     )
     full = [i for i, kind in enumerate(kinds) if kind == "full_attention"]
     attention = _attention(given, f"{name}.self_attn.attn", full)
-    number = given.num_predict_layers or 0
+    number = given.num_predict_layers or int(text.model_type == "qwen3_next")
     draft = attention.model_copy(update={"name": "mtp.layers.{}.self_attn.attn", "layers": tuple(range(number))})
     return _shape(linear, attention, draft=(draft,) if number else (), ssm_dtype=text.text("mamba_ssm_dtype"))
 

@@ -186,3 +186,16 @@ def _kv_cache_dtype(declared: str, config: Mapping[str, Any]) -> str | None:
         elif wanted.get("num_bits") == 4 and wanted.get("type") == "float":
             wanted = "nvfp4"
     return _KV_CACHE_DTYPES.get(wanted.lower()) if isinstance(wanted, str) else None
+
+
+def built_kv_dtype(root: ConfigNode, text: ConfigNode) -> str | None:
+    """What an "auto" KV cache becomes when the attention layers of an llm-compressor checkpoint are built.
+
+    vllm/model_executor/layers/attention/attention.py:250-262.
+    """
+    config, where = _config(root)
+    if config is None:
+        config, where = _config(text)
+    if config is None or _declared_method(config, where) != "compressed-tensors":
+        return None
+    return "fp8" if isinstance(config.get("kv_cache_scheme"), dict) else None

@@ -54,9 +54,9 @@ def cache_settings(deployment: Deployment, resolution: Resolution) -> CacheSetti
     has_states = deployment.model.is_hybrid or bool(deployment.model.mamba_backends)
     mode, mamba_block = "none", None
     if has_states:
-        mode = _mamba_mode(deployment, facts("pipeline", release)["mamba"]) if prefix_caching else "none"
+        mode = _mamba_mode(deployment, release) if prefix_caching else "none"
         mamba_block = deployment.mamba_block_size or (block_size if prefix_caching else resolution.max_model_len)
-    elif deployment.mamba_cache_mode is not None:
+    elif deployment.mamba_cache_mode is not None and cache["mamba"]["mode_is_asked"]:
         mode = deployment.mamba_cache_mode
     return CacheSettings(
         cache_dtype=dtype,
@@ -81,15 +81,16 @@ def caches_prefixes(deployment: Deployment, release: str) -> bool:
     return model.prefix_caching_default and (hybrids or not model.is_hybrid)
 
 
-def _mamba_mode(deployment: Deployment, mamba: Mapping[str, Any]) -> str:
+def _mamba_mode(deployment: Deployment, release: str) -> str:
     """MambaModelConfig, vllm/model_executor/models/config.py:750-787, where prefixes are cached."""
-    asked = deployment.mamba_cache_mode or "none"
+    mamba, cache = facts("pipeline", release)["mamba"], facts("kv_cache", release)["mamba"]
+    asked = deployment.mamba_cache_mode if cache["mode_is_asked"] and deployment.mamba_cache_mode else "none"
     supports_all = deployment.model.architecture in mamba["supports_all"]
     if asked == "none":
         if mamba["default_cache_mode"] == "align" or not supports_all:
             return "align"
         return "align" if mamba["align_with_drafts"] and deployment.speculative_config is not None else "all"
-    if asked == "all" and not (supports_all and mamba.get("has_all_mode", True)):
+    if asked == "all" and not (supports_all and cache["has_all_mode"]):
         return "align"
     return asked
 

@@ -144,9 +144,10 @@ def blocks_of_request(spec: GroupSpec, limits: RequestLimits, rules: PoolRules) 
 
 def _blocks_of_layer(spec: KVCacheSpec, limits: RequestLimits, rules: PoolRules) -> int:
     how = rules.facts["blocks"]
-    if isinstance(spec, SlidingWindowSpec) and rules.decode_context_parallel_size > 1:
-        if spec.dcp_sharded or not how["sliding_asks_sharding"]:
-            raise _refused(SLIDING_UNDER_DCP, "decode context parallelism cannot shard a sliding window", "AssertionError")
+    is_sharded = rules.decode_context_parallel_size > 1 and (spec.dcp_sharded or not how["sliding_asks_sharding"])
+    if isinstance(spec, SlidingWindowSpec) and is_sharded:
+        message = "decode context parallelism cannot shard a sliding window"
+        raise _refused(SLIDING_UNDER_DCP, message, "AssertionError")
     if spec.page_size_bytes == 0:
         message = f"a block of {spec.block_size} tokens holds no state of a compressed layer"
         raise _refused(EMPTY_PAGE, message, "ZeroDivisionError")

@@ -184,7 +184,9 @@ def plan_kv_cache(
     if len(stages) != len(available_bytes):
         raise ValueError(f"{len(stages)} pipeline stages, but {len(available_bytes)} memories")
     facts = facts_of("kv_planning", settings.release)
-    layers = {name: _retaining(spec, settings.extra_retained_tokens) for stage in stages for name, spec in stage.items()}
+    layers = {
+        name: _retaining(spec, settings.extra_retained_tokens) for stage in stages for name, spec in stage.items()
+    }
     found: list[Finding] = []
     layout = None
     if facts["layout"]["resolved"] and layers:
@@ -246,9 +248,7 @@ class _Pool:
         for memory, size in zip(available, self.bytes_per_block, strict=True):
             message = f"{override} blocks instead of the {max(memory // size, 0)} that the memory holds"
             severity = "warning" if override > memory // size else "info"
-            self.found.append(
-                Finding(OVERRIDE.code, severity, message, OVERRIDE.instead, "--num-gpu-blocks-override")
-            )
+            self.found.append(Finding(OVERRIDE.code, severity, message, OVERRIDE.instead, "--num-gpu-blocks-override"))
 
     def _fitted(self, usable: Sequence[int]) -> RequestLimits:
         limits = self.settings.limits

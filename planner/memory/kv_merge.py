@@ -123,8 +123,8 @@ def _merged_full(first: FullAttentionSpec, specs: Sequence[KVCacheSpec]) -> KVCa
         return None
     if isinstance(first, RSWASpec) and {getattr(spec, "rswa_window", None) for spec in full} != {first.rswa_window}:
         return None
-    windows = {spec.sliding_window for spec in full} - {None}
-    chunks = {spec.attention_chunk_size for spec in full} - {None}
+    windows = {spec.sliding_window for spec in full if spec.sliding_window is not None}
+    chunks = {spec.attention_chunk_size for spec in full if spec.attention_chunk_size is not None}
     if len(windows) > 1 or len(chunks) > 1:
         raise StartupError(
             f"layers cached as full attention have different windows: {sorted(windows or chunks)}",
@@ -171,9 +171,7 @@ def is_same_type(first: KVCacheSpec, other: KVCacheSpec, facts: Facts) -> bool:
     if isinstance(first, SlidingWindowSpec):
         return isinstance(other, SlidingWindowSpec) and other.sliding_window == first.sliding_window
     if isinstance(first, ChunkedLocalAttentionSpec):
-        return (
-            isinstance(other, ChunkedLocalAttentionSpec) and other.attention_chunk_size == first.attention_chunk_size
-        )
+        return isinstance(other, ChunkedLocalAttentionSpec) and other.attention_chunk_size == first.attention_chunk_size
     if isinstance(first, MambaSpec):
         return isinstance(other, MambaSpec) and _equal((first, other), facts["merging"]["mamba_fields"])
     for kind in (FullAttentionSpec, CrossAttentionSpec, CircularBufferSpec, EncoderOnlyAttentionSpec):

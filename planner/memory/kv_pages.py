@@ -30,6 +30,8 @@ PADDING_OUTGROWN = Rule(
     source="vllm/v1/core/kv_cache_planning.py:392-397, vllm/v1/kv_cache_interface.py:596-600",
 )
 
+_UNIFY = "unify_kv_cache_spec_page_size"
+
 
 def one_page_size(specs: dict[str, KVCacheSpec], facts: Facts) -> dict[str, KVCacheSpec]:
     """The specs with the largest page of them all.
@@ -48,17 +50,24 @@ def _grown(name: str, spec: KVCacheSpec, largest: int, facts: Facts) -> KVCacheS
     if isinstance(spec, MambaSpec) and facts["pages"]["pads_mamba"]:
         return replace(spec, page_size_padded=largest)
     if page == 0:
-        raise _refused(PADDING_OUTGROWN, f"layer {name} has a page of 0 bytes", "ZeroDivisionError", "unify_kv_cache_spec_page_size")
+        raise _refused(
+            PADDING_OUTGROWN,
+            f"layer {name} has a page of 0 bytes",
+            "ZeroDivisionError",
+            _UNIFY,
+        )
     if largest % page == 0:
         grown = spec.copy_with_new_block_size(spec.block_size * (largest // page))
         if isinstance(grown, AttentionSpec) and grown.page_size_bytes < grown.unpadded_page_size_bytes:
-            raise _refused(PADDING_OUTGROWN, f"layer {name} outgrows its padded page", "AssertionError", "page_size_bytes")
+            raise _refused(
+                PADDING_OUTGROWN, f"layer {name} outgrows its padded page", "AssertionError", "page_size_bytes"
+            )
         if grown.page_size_bytes != largest:
             raise _refused(
                 PADDING_OUTGROWN,
                 f"layer {name} keeps its padded page",
                 "AssertionError",
-                "unify_kv_cache_spec_page_size",
+                _UNIFY,
             )
         return grown
     if isinstance(spec, AttentionSpec) and _may_be_padded(spec, facts):
@@ -67,7 +76,7 @@ def _grown(name: str, spec: KVCacheSpec, largest: int, facts: Facts) -> KVCacheS
         NOT_ONE_SIZE,
         f"layer {name}: its page of {page} bytes does not divide the largest of {largest}, and cannot be padded",
         "NotImplementedError",
-        "unify_kv_cache_spec_page_size",
+        _UNIFY,
     )
 
 

@@ -107,7 +107,8 @@ def promoted(specs: Specs, facts: Facts) -> Specs:
     full_sizes = [spec.block_size for spec in specs.values() if isinstance(spec, FullAttentionSpec)]
     result = dict(specs)
     if full_sizes:
-        result = {name: _as_full(spec, _block_size(spec, specs, full_sizes, facts), facts) for name, spec in specs.items()}
+        for name, spec in specs.items():
+            result[name] = _as_full(spec, _block_size(spec, full_sizes, facts), facts)
     if not _is_uniform(result, facts):
         raise StartupError(
             "without the hybrid KV cache manager the layers do not all take the same blocks",
@@ -125,7 +126,7 @@ def _is_uniform(specs: Specs, facts: Facts) -> bool:
     return not specs or merged(tuple(specs.values()), facts) is not None or bundle(specs, facts) is not None
 
 
-def _block_size(spec: KVCacheSpec, specs: Specs, full_sizes: list[int], facts: Facts) -> int:
+def _block_size(spec: KVCacheSpec, full_sizes: list[int], facts: Facts) -> int:
     """Tokens of a block of the promoted layer."""
     if facts["promotion"]["takes_full_block_size"]:
         return full_sizes[0] if len(set(full_sizes)) == 1 else spec.block_size
@@ -173,7 +174,9 @@ def full_allocation(specs: Specs, facts: Facts, found: list[Finding]) -> Uniform
         return None
     if any(isinstance(s, (HiddenStateCacheSpec, SlidingWindowMLASpec, ChunkedLocalAttentionSpec)) for s in kinds):
         return None
-    if not any(isinstance(s, MLAAttentionSpec) for s in kinds) or not any(isinstance(s, SlidingWindowSpec) for s in kinds):
+    if not any(isinstance(s, MLAAttentionSpec) for s in kinds) or not any(
+        isinstance(s, SlidingWindowSpec) for s in kinds
+    ):
         return None
     try:
         whole = bundle(promoted(specs, facts), facts)
@@ -186,7 +189,7 @@ def full_allocation(specs: Specs, facts: Facts, found: list[Finding]) -> Uniform
             Finding(
                 FALLBACK.code,
                 "warning",
-                "the pages of MLA and of the sliding windows cannot be made equal: all layers are cached as full attention",
+                "pages of MLA and of sliding windows cannot be made equal: all layers are cached as full attention",
                 FALLBACK.instead,
             )
         )

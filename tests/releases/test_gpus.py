@@ -127,6 +127,17 @@ def _fail(*_: Any) -> Any:
     raise _NvmlError
 
 
+@pytest.fixture(autouse=True)
+def driver(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(devices, "DRIVER_NODES", ("/dev",))
+
+
+def test_no_driver_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(devices, "DRIVER_NODES", ("/dev/no-such-node",))
+    monkeypatch.setitem(sys.modules, "pynvml", _nvml())
+    assert devices.detect() is None
+
+
 def test_detect(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pynvml", _nvml())
     assert devices.detect() == (gpu("l4"), 2)

@@ -153,7 +153,8 @@ class _Search:
                 front = {item.name for item in simple.front}
                 env = (*_exported(walk, script), *_assigned(simple, script), *env)
                 remarks.extend(of_unexported(walk, front, script.span_of))
-            found.append(one._replace(env=env, remarks=tuple(remarks[:MAX_REMARKS])))
+            hints = one.hints if one.apart else _joined_hints(one.hints, _hints_of_env(env))
+            found.append(one._replace(env=env, remarks=tuple(remarks[:MAX_REMARKS]), hints=hints))
         return found
 
     def _documents(self, simple: Simple, items: Sequence[Item], script: _Script, depth: int) -> list[Found]:
@@ -205,7 +206,9 @@ class _Search:
         for word in words[index:]:
             if word.written is not None and word.literal:
                 remarks.extend(of_word(word.written, word.text, word.span))
-        launch_tokens = tuple(LaunchToken(one.text, one.span, one.style, one.literal, one.inner) for one in tokens)
+        launch_tokens = tuple(
+            LaunchToken(one.text, one.span, one.style, one.literal and not one.changed, one.inner) for one in tokens
+        )
         env = _pairs(words[:index])
         return Found(launch_tokens, env, tuple(remarks[:MAX_REMARKS]), _hints_of_env(env))
 

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable
 from typing import NamedTuple
 
-from .commands import Word
+from ...errors import InputError
+from .commands import SpanOf, Word
 from .launch import Remark, Span
 from .yaml_nodes import Scalar
 
+MAX_WORDS = 5000
+"""Most words of a command; long ones of vLLM have a hundred."""
 MAX_DEPTH = 10
 """Variables within the defaults of variables."""
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -93,6 +95,9 @@ def split(scalar: Scalar) -> Split:
 class _Splitter:
     def __init__(self, scalar: Scalar) -> None:
         self.scalar = scalar
+        self.exact = scalar.exact
+        whole = scalar.span
+        self.span_of: SpanOf = scalar.span_of if self.exact else lambda start, end: whole
         self.text = scalar.text
         self.inner = scalar.style if scalar.style in ("single", "double") else ""
         self.words: list[Word] = []
@@ -105,11 +110,13 @@ class _Splitter:
         self.value: list[str] = []
         self.places: list[int] = []
         self.start = -1
-        self.literal = True
+        self.literal = self.exact
 
     def split(self) -> Split:
         quote = ""
         while self.at < len(self.text):
+            if len(self.words) > MAX_WORDS:
+                raise _too_long(self.scalar)
             letter = self.text[self.at]
             if letter == "$":
                 self._variable(quote)
@@ -130,7 +137,7 @@ class _Splitter:
             else:
                 self._take(1)
         if quote:
-            where = self.scalar.span_of(self.start, len(self.text))
+            where = self.span_of(self.start, len(self.text))
             message = f"the quote {quote} is not closed; compose refuses the command"
             self.remarks.append(Remark("not_read", message, where, "close the quote"))
         self._finish()
@@ -185,7 +192,7 @@ class _Splitter:
                     Remark(
                         "stray_backslash",
                         "compose does not join lines at a backslash: it makes an argument of the blank behind it",
-                        self.scalar.span_of(self.at, self.at + 1),
+                        self.span_of(self.at, self.at + 1),
                         "drop the backslashes at the ends of the lines; compose joins the lines by itself",
                     )
                 )
@@ -206,7 +213,7 @@ class _Splitter:
             Remark(
                 "cut_off",
                 f"compose ends the command at `{letter}`; what follows is not run",
-                self.scalar.span_of(self.at, self.at + len(rest)),
+                self.span_of(self.at, self.at + len(rest)),
                 'a shell is needed for it: command: ["sh", "-c", "..."]',
             )
         )
@@ -214,10 +221,19 @@ class _Splitter:
     def _finish(self) -> None:
         if self.start >= 0:
             value, places = "".join(self.value), self.places
-            whole = self.scalar.span_of(self.start, self.at)
-            span_of = _spans(self.scalar, places, whole)
+            whole = self.span_of(self.start, self.at)
+            span_of = _spans(self.span_of, places, whole)
             self.words.append(Word(value, whole, "word", self.literal, self.inner, span_of))
         self._begin()
+
+
+def _too_long(scalar: Scalar) -> InputError:
+    return InputError(
+        f"a command of more than {MAX_WORDS} words is not read",
+        code="CG914",
+        where=f"line {scalar.span.line}",
+        fix="pass the service of the server alone",
+    )
 
 
 def _words(default: str) -> list[str]:
@@ -228,10 +244,10 @@ def _words(default: str) -> list[str]:
         return default.split()
 
 
-def _spans(scalar: Scalar, places: list[int], whole: Span) -> Callable[[int, int], Span]:
+def _spans(outer: SpanOf, places: list[int], whole: Span) -> SpanOf:
     def span_of(start: int, end: int) -> Span:
         if not 0 <= start < end <= len(places):
             return whole
-        return scalar.span_of(places[start], places[end - 1] + 1)
+        return outer(places[start], places[end - 1] + 1)
 
     return span_of

@@ -12,7 +12,7 @@ from .commands import Found, Word, entrypoint_before, in_script, in_words
 from .image import is_vllm_image, release_of
 from .launch import EnvVariable, Hints, Launch, Reading, Remark, Source
 from .shell_joined import Joined
-from .yaml_nodes import Places
+from .yaml_tree import Places
 
 MAX_INSTRUCTIONS = 5_000
 

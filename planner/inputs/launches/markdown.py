@@ -10,7 +10,7 @@ from typing import NamedTuple
 from ...errors import InputError
 from . import script
 from .launch import Launch, Reading, Remark, Source
-from .yaml_nodes import Places
+from .yaml_tree import Places
 
 MAX_CHARS = 2**20
 MAX_BLOCKS = 100

@@ -7,7 +7,7 @@ import re
 from ...releases.gpus import known_as
 from .commands import Found, in_script
 from .launch import Hints, Launch, Reading, Source
-from .yaml_nodes import Places
+from .yaml_tree import Places
 
 _BATCH = re.compile(r"^#(?:SBATCH|BSUB|PBS)[ \t]+(.*)$", re.MULTILINE)
 _GPUS = re.compile(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 
 from .launch import Span
-from .yaml_nodes import Places
+from .yaml_tree import Places
 
 
 class Joined:
@@ -17,10 +17,13 @@ class Joined:
         self.at: list[int] = []
         self.starts: list[int] = []
         self.length = 0
+        self._text: str | None = None
 
     @property
     def text(self) -> str:
-        return "".join(self.parts)
+        if self._text is None:
+            self._text = "".join(self.parts)
+        return self._text
 
     def add(self, start: int, end: int) -> None:
         """Put source.text[start:end] behind what is there."""
@@ -37,6 +40,7 @@ class Joined:
         self.at.append(self.length)
         self.starts.append(start)
         self.length += len(text)
+        self._text = None
 
     def offset(self, at: int) -> int:
         """Offset in the source of a character of the text."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-MAX_SCRIPT = 2**20
+MAX_SCRIPT = 2**18
 """Longest script that is read, in characters; the words of it are objects."""
 
 MAX_DEPTH = 100

@@ -70,7 +70,6 @@ def _changed(word: Word, pattern: re.Pattern[str], put: Put) -> Word:
     changed = tuple((start, end) for start, end, _, _ in moves)
     return word._replace(
         text=text,
-        literal=word.literal and not moves,
         span_of=_moved(word.stretch, moves) if word.span_of is not None else None,
         unknown=(*word.unknown, *unknown),
         changed=changed,

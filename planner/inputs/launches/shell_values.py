@@ -135,7 +135,7 @@ def value_of(word: ShellWord, scope: Scope, skip: int = 0) -> Value:
     done = builder.done(start, word.end, literal=all(piece.kind == "text" for piece in pieces))
     field = done[0] if done else Field("", start, word.end, True)
     maybe = tuple(dict.fromkeys(scope.maybe))
-    wholly_unknown = len(pieces) == 1 and pieces[0].kind != "text" and bool(field.unknown)
+    wholly_unknown = len(pieces) == 1 and pieces[0].kind != "text" and field.unknown == (field.text,)
     return Value((field,), False, not wholly_unknown, maybe)
 
 
@@ -323,7 +323,7 @@ class _Builder:
         for piece in pieces:
             builder.add(piece)
         fields = builder.done(start, start + len(text), literal=False)
-        if len(pieces) == 1 and pieces[0].kind != "text" and fields and fields[0].unknown:
+        if len(pieces) == 1 and pieces[0].kind != "text" and fields and fields[0].unknown == (fields[0].text,):
             return UNKNOWN
         return Value((fields[0] if fields else Field(""),))
 

@@ -16,6 +16,8 @@ from .shell_values import UNKNOWN, Field, Scope, Value, fields_of, joined, value
 
 MAX_STEPS = 300_000
 """Items gone through in all; functions are gone through at each call."""
+MAX_VARIABLES = 500
+"""Variables that are told apart; the rest is unknown."""
 MAX_CALLS = 8
 """Functions within functions."""
 
@@ -187,7 +189,7 @@ class Walk:
             if word.assigns:
                 for one in self._assigned(word):
                     self._assign(one, index)
-                    if exports:
+                    if exports and len(self.exported) < MAX_VARIABLES:
                         self.exported[one.name] = one
             elif (plain := word.plain) is not None and plain.startswith("-"):
                 exports = exports or (head in ("declare", "typeset") and "x" in plain)
@@ -200,6 +202,8 @@ class Walk:
                 self.exported[plain] = place._replace(value=value)
 
     def _assign(self, one: Assigned, index: int) -> None:
+        if len(self.assigned) >= MAX_VARIABLES and one.name not in self.assigned:
+            return
         self.assigned[one.name] = one
         if self.all_exported or one.name in self.exported:
             self.exported[one.name] = one

@@ -9,9 +9,10 @@ from typing import NamedTuple
 from .commands import Found, Word, in_words
 from .launch import EnvVariable, Launch, Reading, Remark, Source
 from .shell_joined import Joined
-from .yaml_nodes import Places
+from .yaml_tree import Places
 
 MAX_SETTINGS = 5_000
+MAX_WORDS = 6_000
 
 _SETTING = re.compile(r"[ \t]*([A-Za-z]+)[ \t]*=[ \t]*")
 _SECTION = re.compile(r"[ \t]*\[([^\]\n]*)\]")
@@ -132,6 +133,8 @@ def _commands(value: Joined, env: Mapping[str, str | None], from_files: bool) ->
         start = found.start()
         if not words:
             start += len(found[0]) - len(found[0].lstrip(_PREFIXES))
+        if len(words) > MAX_WORDS:
+            break
         words.extend(_word(value, start, found.end(), env, from_files))
     yield words
 

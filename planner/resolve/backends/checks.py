@@ -268,3 +268,14 @@ _CHECKS: dict[str, _Checks] = {
     "mega_attn": _Checks(combinations.mega_attn),
     "dsv4_flashinfer": _Checks(combinations.dsv4_flashinfer),
 }
+
+
+def block_size_fits(backend: Backend, layer: Layer, block_size: int) -> bool:
+    """Whether `backend` serves blocks of `block_size` tokens (supports_block_size)."""
+    return _CHECKS.get(backend.rule, _PLAIN).block_size(backend, layer, block_size)
+
+
+def fixed_page_tokens(backend: Backend, layer: Layer) -> int | None:
+    """The one block size, tokens, that `backend`'s kernel takes for this layer; None: it is not bound to one."""
+    checks = _CHECKS.get(backend.rule, _PLAIN)
+    return checks.page_tokens(layer) if isinstance(checks, _FlashAttention) else None

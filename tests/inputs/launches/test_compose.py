@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cgplan.errors import InputError
 from cgplan.inputs.launches.compose import fits, launches
 from cgplan.inputs.launches.compose_words import put_in, split, variable_end
 from cgplan.inputs.launches.launch import Launch, Reading, Source
@@ -164,6 +165,13 @@ def test_numbers_in_a_list_are_no_texts() -> None:
     assert kinds(one(service("command: [--max-num-seqs, 4, --enforce-eager]"))) == ["not_text"]
     assert kinds(one(service("command: [--max-num-seqs, '4', [a]]"))) == ["not_read"]
     assert kinds(one(service("command: [--max-num-seqs, '4']"))) == []
+
+
+def test_a_command_of_any_length_is_refused() -> None:
+    with pytest.raises(InputError, match="5000 words") as refused:
+        read(service("command: >\n" + "  --a b\n" * 200_000))
+    assert refused.value.code == "CG914"
+    assert len(read(service("command: >\n" + "  --a b\n" * 2000)).launches) == 1
 
 
 ENVIRONMENTS = {

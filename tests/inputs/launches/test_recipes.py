@@ -272,6 +272,13 @@ def test_the_commands_of_the_guide() -> None:
     assert [remark.kind for remark in second.remarks] == ["unknown_value"]
 
 
+def test_prose_and_broken_excerpts_in_the_guide_are_passed_over() -> None:
+    text = MODEL + "variants: {default: {}}\nguide: |\n  ```vllm serve `x```\n\n  ```bash\n  vllm serve 'm\n  ```\n"
+    assert len(read(text).launches) == 1
+    mended = text.replace("'m", "m")
+    assert [launch.texts for launch in read(mended).launches][1:] == [["vllm", "serve", "m"]]
+
+
 def test_a_recipe_of_another_program_is_named() -> None:
     reading = read(MODEL + "omni: {tasks: []}\nvariants: {default: {}}\n")
     assert (reading.launches, [remark.kind for remark in reading.remarks]) == ((), ["not_read"])
