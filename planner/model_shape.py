@@ -10,7 +10,25 @@ from pydantic import BaseModel, ConfigDict, Field, PositiveInt
 
 from .cache_layers import CacheShape, Tuple
 
-__all__ = ["ModelShape", "Tuple"]
+__all__ = ["BlockWeights", "ModelShape", "Tuple"]
+
+
+class BlockWeights(BaseModel):
+    """Weights quantised in blocks, and the widths that tensor parallelism cuts.
+
+    Attributes:
+        rows, columns: of a block.
+        experts, shared_experts, dense: intermediate sizes of the expert, shared-expert and dense layers, whole
+            model; 0: the model has none.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    rows: PositiveInt
+    columns: PositiveInt
+    experts: int = Field(default=0, ge=0)
+    shared_experts: int = Field(default=0, ge=0)
+    dense: int = Field(default=0, ge=0)
 
 
 class ModelShape(BaseModel):
@@ -42,12 +60,14 @@ class ModelShape(BaseModel):
         kv_lora_rank, qk_nope_head_dim, qk_rope_head_dim, v_head_dim: MLA dimensions, or None.
         quantization: `quant_method` as vLLM names it, or None.
         is_nvfp4_quantized, weight_block_quantized: facts of the quantisation that fusion defaults look at.
+        block_weights: of weights quantised in blocks, or None.
         num_nextn_predict_layers: multi-token-prediction layers of the checkpoint.
         chunked_prefill_default, prefix_caching_default: what vLLM turns on when the user says nothing.
         canvas_length: of a block-diffusion model, or None.
         sample_from_anchor: of a DSpark draft: its first query is the token before the drafts, not one of them.
         kv_cache_dtype: dtype that the checkpoint asks for when `--kv-cache-dtype auto`, or None.
         cache: what its layers keep between steps; None: not known, and the KV cache cannot be sized.
+        cache_unknown: why that is not known, where config.json is the reason.
         confidence: how sure the catalogue is of this entry, or None.
     """
 
@@ -89,6 +109,7 @@ class ModelShape(BaseModel):
     quantization: str | None = None
     is_nvfp4_quantized: bool = False
     weight_block_quantized: bool = False
+    block_weights: BlockWeights | None = None
     num_nextn_predict_layers: int | None = None
     chunked_prefill_default: bool = True
     prefix_caching_default: bool = True
@@ -96,6 +117,7 @@ class ModelShape(BaseModel):
     sample_from_anchor: bool = True
     kv_cache_dtype: str | None = None
     cache: CacheShape | None = None
+    cache_unknown: str | None = None
     confidence: str | None = None
 
     @property

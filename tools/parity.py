@@ -21,6 +21,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from parity_args import compare_arguments, is_argument_record
 from parity_config import compare_configuration
+from parity_kv import compare_kv, is_kv_record
 
 
 def records(path: Path) -> Iterator[dict[str, Any]]:
@@ -38,7 +39,9 @@ def compare(record: dict[str, Any]) -> str | None:
         return compare_configuration(record)
     if is_argument_record(record):
         return compare_arguments(record)
-    raise ValueError("KV-cache records are not replayed yet")
+    if is_kv_record(record):
+        return compare_kv(record)
+    raise ValueError(f"records with {', '.join(sorted(record['input']))[:80]} are of no known kind")
 
 
 def replay(path: Path, limit: int) -> bool:

@@ -117,6 +117,8 @@ KINDS = {
     "braces": (CHANGED_BY_SHELL, "warning"),
     "pattern": (CHANGED_BY_SHELL, "warning"),
     "tilde": (CHANGED_BY_SHELL, "warning"),
+    "quotes_lost": (CHANGED_BY_SHELL, "error"),
+    "stray_backslash": (CHANGED_BY_SHELL, "error"),
     "not_expanded": (CHANGED_BY_SHELL, "error"),
     "not_json": (CHANGED_BY_SHELL, "warning"),
     "not_exported": (NOT_EXPORTED, "error"),

@@ -11,6 +11,7 @@ from functools import cache
 from typing import NamedTuple
 
 from ..cache_layers import CacheLayers, CacheShape
+from ..errors import InputError
 from ..releases import table
 from .hf_architecture import Resolved
 from .hf_cache_mla import deepseek_v4, mla_layers
@@ -29,6 +30,13 @@ class Row(NamedTuple):
     name: str
 
 
+class Cache(NamedTuple):
+    """What the layers keep, or why that is not known, in one line."""
+
+    shape: CacheShape | None
+    unknown: str | None = None
+
+
 def read_cache(
     root: ConfigNode,
     text: ConfigNode,
@@ -37,23 +45,24 @@ def read_cache(
     *,
     window: int | None,
     num_predict_layers: int | None,
-) -> CacheShape | None:
-    """What the layers keep, or None where the model class is not known well enough.
+) -> Cache:
+    """What the layers keep. A configuration that does not say is no error here: only sizing the cache needs it.
 
     Args:
         window: of the sliding layers, tokens, or None.
         num_predict_layers: of the model's multi-token-prediction module.
-
-    Raises:
-        InputError: CG912 a key has the wrong type or value, or is missing.
     """
     row = _rows().get(resolved.model_class)
     if row is None or resolved.convert_type != "none":
-        return None
+        return Cache(None)
     given = CacheText(root, text, sizes, window, num_predict_layers)
-    shape = _with_draft(given, resolved.model_class, _layers(given, resolved.model_class, row))
-    chunk = given.integer("mamba_chunk_size") or given.integer("chunk_size") or None
-    return shape.model_copy(update={"chunk_size": chunk, "built_kv_dtype": built_kv_dtype(root, text)})
+    try:
+        shape = _with_draft(given, resolved.model_class, _layers(given, resolved.model_class, row))
+        chunk = given.integer("mamba_chunk_size") or given.integer("chunk_size") or None
+        dtype = built_kv_dtype(root, text)
+    except InputError as error:
+        return Cache(None, error.message)
+    return Cache(shape.model_copy(update={"chunk_size": chunk, "built_kv_dtype": dtype}))
 
 
 def _layers(given: CacheText, model_class: str, row: Row) -> CacheShape:

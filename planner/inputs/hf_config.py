@@ -23,7 +23,7 @@ from .hf_layers import attention_chunk_size, has_full_attention, sliding_window
 from .hf_length import auto_dtype, derived_max_len
 from .hf_node import ConfigNode
 from .hf_parts import architectures_of, open_config
-from .hf_quantization import read_quantization
+from .hf_quantization import block_weights, read_quantization
 from .hf_sidecars import Sidecars, read_sidecars
 from .safe_json import exists, is_directory, read_object, shown
 
@@ -105,6 +105,7 @@ def _shape(config: Mapping[str, Any], name: str | None, runner: str, beside: Sid
     )
     window = sliding_window(text)
     predict_layers = num_predict_layers(root, text, architectures)
+    cache = read_cache(root, text, resolved, dimensions, window=window, num_predict_layers=predict_layers)
     return ModelShape(
         name=name,
         architectures=architectures,
@@ -129,9 +130,11 @@ def _shape(config: Mapping[str, Any], name: str | None, runner: str, beside: Sid
         quantization=quantization.method,
         is_nvfp4_quantized=quantization.nvfp4,
         weight_block_quantized=quantization.weight_blocks,
+        block_weights=block_weights(root, text, is_moe=dimensions.num_experts > 0),
         kv_cache_dtype=quantization.kv_cache_dtype,
         num_nextn_predict_layers=predict_layers,
-        cache=read_cache(root, text, resolved, dimensions, window=window, num_predict_layers=predict_layers),
+        cache=cache.shape,
+        cache_unknown=cache.unknown,
         chunked_prefill_default=chunked_prefill,
         prefix_caching_default=prefix_caching,
         **_dimension_fields(dimensions, text, resolved),

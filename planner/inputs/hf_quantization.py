@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from ..errors import shorten
+from ..model_shape import BlockWeights
 from .hf_architecture import Resolved
 from .hf_node import ConfigNode, bad_value, words
 
@@ -199,3 +200,34 @@ def built_kv_dtype(root: ConfigNode, text: ConfigNode) -> str | None:
     if config is None or _declared_method(config, where) != "compressed-tensors":
         return None
     return "fp8" if isinstance(config.get("kv_cache_scheme"), dict) else None
+
+
+def block_weights(root: ConfigNode, text: ConfigNode, *, is_moe: bool) -> BlockWeights | None:
+    """The blocks of fp8 weights, and the widths of the layers that are made of them.
+
+    Only layers that no list leaves out count: model_executor/layers/quantization/utils/fp8_utils.py:1285-1345.
+    """
+    config, _ = _config(root)
+    if config is None:
+        config, _ = _config(text)
+    block = _weight_block(config) if config is not None else None
+    if block is None:
+        return None
+    width = text.integer("moe_intermediate_size") or (text.integer("intermediate_size") if is_moe else 0) or 0
+    shared = text.integer("shared_expert_intermediate_size") or 0
+    if not shared and text.integer("n_shared_experts"):
+        shared = width * (text.integer("n_shared_experts") or 0)
+    dense = 0 if is_moe else text.integer("intermediate_size") or 0
+    return BlockWeights(rows=block[0], columns=block[1], experts=width, shared_experts=shared, dense=dense)
+
+
+def _weight_block(config: Mapping[str, Any]) -> tuple[int, int] | None:
+    given = config.get("weight_block_size")
+    if given is None:
+        groups = config.get("config_groups")
+        weights = [g.get("weights") for g in groups.values() if isinstance(g, dict)] if isinstance(groups, dict) else []
+        blocks = [w.get("block_structure") for w in weights if isinstance(w, dict) and w.get("strategy") == "block"]
+        given = blocks[0] if blocks else None
+    if isinstance(given, list) and len(given) == 2 and all(type(n) is int and n > 0 for n in given):
+        return given[0], given[1]
+    return None

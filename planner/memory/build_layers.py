@@ -20,9 +20,11 @@ from .draft_layers import Draft, draft_of
 from .kv_dtypes import is_quantized
 from .layer_backends import BackendChooser, LayerBackend
 from .layer_specs import BuiltLayer
-from .load_checks import check_kv_dtype, check_v4_dtype
+from .load_checks import check_block_weights, check_kv_dtype, check_v4_dtype
+from .load_rules import DUPLICATE_NAME, UNKNOWN_LAYERS, load_error
 from .mamba_states import is_state
 from .pipeline_stages import stage_ranges
+from .plain_decoder import plain_layers
 
 _SPARSE_SINCE_SM120 = "0.24.0"
 
@@ -66,6 +68,7 @@ class LayerBuilder:
             StartupError: a layer does not load.
         """
         d = self.deployment
+        check_block_weights(d)
         number = self.shape.num_layers or d.model.num_hidden_layers
         ranges = stage_ranges(number, d.pipeline_parallel_size, d.env.get("VLLM_PP_LAYER_PARTITION"))
         last = len(ranges) - 1
@@ -75,9 +78,21 @@ class LayerBuilder:
         run = _Run(self, settings)
         found = [run.build(group, index, None) for group, index in _in_order(self.shape.layers, layers)]
         if is_last and self.draft is not None:
-            draft = self.draft
-            found += [run.build(group, index, draft) for group, index in _in_order(draft.layers, None)]
+            own = {layer.name for layer in found}
+            found += [run.build(group, index, self.draft) for group, index in _in_order(self.draft.layers, None)]
+            _refuse_duplicates(own, found[len(own) :])
         return Stage(tuple(found), run.settings)
+
+
+def _refuse_duplicates(own: Collection[str], drafts: Collection[StageLayer]) -> None:
+    for layer in drafts:
+        if layer.name in own:
+            raise load_error(
+                DUPLICATE_NAME,
+                f"duplicate layer name {layer.name}: the draft's layer has the name of one of the model's",
+                where="--pipeline-parallel-size",
+                raised_in="Attention",
+            )
 
 
 def known_layers(model: ModelShape) -> CacheShape:
@@ -86,11 +101,13 @@ def known_layers(model: ModelShape) -> CacheShape:
     Raises:
         InputError: CG543.
     """
-    if model.cache is not None:
-        return model.cache
+    shape = model.cache or (None if model.cache_unknown else plain_layers(model))
+    if shape is not None:
+        return shape
+    why = f": {model.cache_unknown}" if model.cache_unknown else ""
     raise InputError(
-        f"what the layers of {model.architecture or 'the model'} keep in the KV cache is not known to cgplan",
-        code="CG543",
+        f"what the layers of {model.architecture or 'the model'} keep in the KV cache is not known to cgplan{why}",
+        code=UNKNOWN_LAYERS.code,
         where="model",
         fix="ask for a model of an architecture that is; `cgplan models` lists some",
     )
@@ -152,7 +169,7 @@ class _Run:
             kv_dtype = self._settle_v4(group)
         elif group.kind == "mla":
             kv_dtype = self._canonical(chosen, kv_dtype)
-        check_kv_dtype(deployment, self.builder.resolution, model, group, kv_dtype, chosen)
+        check_kv_dtype(deployment, model, kv_dtype, chosen)
         return BuiltLayer(group, kv_dtype, chosen, tp, draft is not None)
 
     def _canonical(self, chosen: LayerBackend, kv_dtype: str) -> str:

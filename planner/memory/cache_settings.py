@@ -11,6 +11,7 @@ from ..releases import canonical, facts
 from ..resolve import Resolution
 from ..resolve.backends.facts import catalogue
 from ..resolve.backends.request import effective_kv_cache_dtype
+from ..resolve.mamba import caches_prefixes
 from ..trace import Trace
 from .kv_dtypes import is_turboquant
 
@@ -49,7 +50,7 @@ def cache_settings(deployment: Deployment, resolution: Resolution) -> CacheSetti
     release = canonical(deployment.vllm)
     cache = facts("kv_cache", release)
     dtype = effective_kv_cache_dtype(deployment, catalogue(release), Trace())
-    prefix_caching = caches_prefixes(deployment, release)
+    prefix_caching = caches_prefixes(deployment, facts("pipeline", release)["mamba"])
     block_size = deployment.block_size or cache["block_size"]["default"]
     has_states = deployment.model.is_hybrid or bool(deployment.model.mamba_backends)
     mode, mamba_block = "none", None
@@ -69,16 +70,6 @@ def cache_settings(deployment: Deployment, resolution: Resolution) -> CacheSetti
         mamba_cache_dtype=deployment.mamba_cache_dtype,
         mamba_ssm_cache_dtype=_ssm_dtype(deployment, cache),
     )
-
-
-def caches_prefixes(deployment: Deployment, release: str) -> bool:
-    """enable_prefix_caching after defaults, vllm/config/model.py, is_prefix_caching_supported."""
-    asked = deployment.enable_prefix_caching
-    if asked is not None:
-        return asked
-    model = deployment.model
-    hybrids = facts("pipeline", release)["mamba"]["hybrid_prefix_caching"]
-    return model.prefix_caching_default and (hybrids or not model.is_hybrid)
 
 
 def _mamba_mode(deployment: Deployment, release: str) -> str:

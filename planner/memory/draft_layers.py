@@ -10,7 +10,9 @@ from ..errors import InputError
 from ..model_shape import ModelShape
 from ..releases import canonical, facts
 from ..resolve import Resolution
+from .load_rules import UNKNOWN_LAYERS
 from .pipeline_stages import stage_ranges
+from .plain_decoder import plain_layers
 
 WITHOUT_LAYERS = frozenset({"ngram", "ngram_gpu", "suffix", "medusa", "mlp_speculator", "custom_class"})
 """Methods whose drafter keeps nothing in the KV cache."""
@@ -37,7 +39,7 @@ def draft_of(deployment: Deployment, resolution: Resolution) -> Draft | None:
     if spec is None or method is None or method in WITHOUT_LAYERS:
         return None
     model = deployment.model if spec.model is None else spec.model
-    shape = model.cache
+    shape = model.cache or (None if model.cache_unknown else plain_layers(model))
     if shape is None:
         raise _unknown(model, method)
     tp = spec.draft_tensor_parallel_size or deployment.tensor_parallel_size
@@ -49,9 +51,18 @@ def draft_of(deployment: Deployment, resolution: Resolution) -> Draft | None:
         layers = tuple(_renamed(group, "draft_model.", 0) for group in _of_last_stage(deployment, model, shape))
         return Draft(model, shape, layers, tp)
     if method in ("eagle", "eagle3"):
-        first = deployment.model.num_hidden_layers
+        first = _first_layer(deployment, method)
         return Draft(model, shape, tuple(_renamed(group, "", first) for group in shape.layers), tp)
     raise _unknown(model, method)
+
+
+def _first_layer(deployment: Deployment, method: str) -> int:
+    """Where the indices of an EAGLE draft begin: after the layers of the last stage, or of the whole model."""
+    number = deployment.model.num_hidden_layers
+    stages = deployment.pipeline_parallel_size
+    if method == "eagle3" and facts("kv_cache", canonical(deployment.vllm))["draft"]["eagle3_follows_model"]:
+        return number
+    return len(stage_ranges(number, stages, deployment.env.get("VLLM_PP_LAYER_PARTITION"))[-1])
 
 
 def _renamed(group: CacheLayers, prefix: str, first: int) -> CacheLayers:
@@ -74,7 +85,7 @@ def _of_last_stage(deployment: Deployment, model: ModelShape, shape: CacheShape)
 def _unknown(model: ModelShape, method: str) -> InputError:
     return InputError(
         f"what the {method} drafter of {model.architecture or 'the model'} keeps is not known to cgplan",
-        code="CG543",
+        code=UNKNOWN_LAYERS.code,
         where="speculative_config",
         fix="leave speculative_config out to size the cache of the model alone",
     )

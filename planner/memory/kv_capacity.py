@@ -7,7 +7,7 @@ vllm/v1/engine/core.py:252-360.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ..errors import StartupError
 from ..releases import facts as facts_of
@@ -24,6 +24,8 @@ from .kv_blocks import (
 from .kv_groups import GroupSpec, KVCacheGroup, group_layers
 from .kv_layout import KVCacheLayout, resolve_layout
 from .kv_merge import Facts, UniformTypeKVCacheSpecs
+from .kv_plan import KVCachePlan, PlannedGroup, PlanningSettings
+from .kv_prefix import PrefixSteps, prefix_steps
 from .kv_specs import KVCacheSpec, RequestLimits, SlidingWindowSpec
 
 NO_MEMORY = Rule(
@@ -61,84 +63,6 @@ OVERRIDE = Rule(
 )
 
 _GIB = 1 << 30
-
-
-@dataclass(frozen=True)
-class PlanningSettings:
-    """What the plan depends on besides layers and memory.
-
-    Attributes:
-        release: of vLLM.
-        limits: of one request; `max_model_len` is the derived maximum where the length is to be fitted.
-        auto_fit: --max-model-len is -1 or auto.
-        num_gpu_blocks_override: or None.
-        hybrid_manager: False: the hybrid KV cache manager is off, by the user or for the model.
-        block_size: of the cache configuration; kept where the model has no KV cache.
-        tensor_parallel_size, decode_context_parallel_size: ranks.
-        extra_retained_tokens: tokens kept behind each window for chained draft modules.
-        layouts: `supported_layouts` of the workers; () before 0.29.
-        requested_layout: VLLM_KV_CACHE_LAYOUT, or None.
-    """
-
-    release: str
-    limits: RequestLimits
-    auto_fit: bool = False
-    num_gpu_blocks_override: int | None = None
-    hybrid_manager: bool = True
-    block_size: int = 16
-    tensor_parallel_size: int = 1
-    decode_context_parallel_size: int = 1
-    extra_retained_tokens: int = 0
-    layouts: tuple[KVCacheLayout, ...] = ()
-    requested_layout: str | None = None
-
-
-@dataclass(frozen=True)
-class PlannedGroup:
-    """A group of layers in the finished plan.
-
-    Attributes:
-        layer_names: of all stages.
-        layers_per_stage: how many each stage has.
-        spec: as the first stage has it.
-        blocks_per_request: blocks that the longest request takes of it.
-    """
-
-    layer_names: tuple[str, ...]
-    layers_per_stage: tuple[int, ...]
-    spec: GroupSpec
-    blocks_per_request: int
-
-
-@dataclass(frozen=True)
-class KVCachePlan:
-    """The KV cache that a server gets.
-
-    Attributes:
-        groups: in vLLM's order; () for a model without a KV cache.
-        layout: of the cache; None before 0.29.
-        bytes_per_block: of one block, by pipeline stage.
-        num_blocks: of every rank, with the null block.
-        block_size: cache_config.block_size at the end, tokens.
-        max_model_len: after fitting, tokens.
-        tokens: reported capacity, or None without a KV cache.
-        max_concurrency: requests of max_model_len tokens that fit at once, or None without a KV cache.
-        blocks_per_request: blocks that a request of max_model_len tokens takes.
-        tp_replicas: neighbouring tensor parallel ranks with the same cache.
-        warnings: what vLLM logs, and what an operator should know.
-    """
-
-    groups: tuple[PlannedGroup, ...]
-    layout: KVCacheLayout | None
-    bytes_per_block: tuple[int, ...]
-    num_blocks: int
-    block_size: int
-    max_model_len: int
-    tokens: int | None
-    max_concurrency: float | None
-    blocks_per_request: int
-    tp_replicas: int = 1
-    warnings: tuple[Finding, ...] = ()
 
 
 class KVCacheTooSmall(StartupError):
@@ -313,19 +237,43 @@ def _report(
     if facts["capacity"]["tokens"] == "blocks":
         tokens = num_blocks // len(heads) * min(spec.block_size for spec in heads) * limits.context_shards
     layers = [spec for rank in ranks for group in rank for spec in group.layer_specs]
+    block_size = _block_size(heads, facts)
+    steps, refusal = _prefix_steps(heads, block_size, settings, facts)
     return KVCachePlan(
         groups=planned,
         layout=layout,
         bytes_per_block=pool.bytes_per_block,
         num_blocks=num_blocks,
-        block_size=_block_size(heads, facts),
+        block_size=block_size,
         max_model_len=limits.max_model_len,
         tokens=tokens,
         max_concurrency=concurrency,
         blocks_per_request=per_request,
         tp_replicas=tensor_parallel_replicas(layers, settings.tensor_parallel_size, rules),
+        prefix_steps=steps,
+        refusal=refusal,
         warnings=tuple(pool.found),
     )
+
+
+def _prefix_steps(
+    heads: Sequence[KVCacheSpec], block_size: int, settings: PlanningSettings, facts: Facts
+) -> tuple[PrefixSteps | None, StartupError | None]:
+    """The steps, or why there are none. Since 0.32 they belong to the sizing, and the refusal is raised."""
+    try:
+        steps = prefix_steps(
+            heads,
+            block_size,
+            settings.limits.context_shards,
+            settings.prefix_caching,
+            settings.has_connector,
+            facts,
+        )
+    except StartupError as error:
+        if facts["prefix_cache"]["within_sizing"]:
+            raise
+        return None, error
+    return steps, None
 
 
 def _scheduler_spec(spec: GroupSpec) -> KVCacheSpec:

@@ -258,26 +258,36 @@ class SpecMaker:
 
     def _adjusted(self, spec: AttentionSpec, chosen: LayerBackend) -> AttentionSpec:
         """Blocks that are split into kernel blocks must keep those whole, vllm/v1/worker/utils.py:476-486."""
-        if not self.facts["specs"]["has_stride_alignment"]:
+        if self.facts["specs"]["says_stride_indexing"]:
+            sparse = chosen.backend is None or "sparse" in chosen.backend.traits
+            return replace(spec, indexes_kv_by_block_stride=not sparse)
+        rule = self.facts["specs"]["stride_alignment"]
+        if not rule:
             return spec
         alignment = self._row_alignment(spec, chosen)
-        if alignment is None:
+        if alignment is None and rule == "backend":
             blocks = kernel_blocks(chosen)
             fixed = [size for size in blocks if isinstance(size, int)]
             alignment = MultipleOf(max(fixed)) if fixed and len(fixed) == len(blocks) else None
+        if rule == "rows" and not isinstance(alignment, int):
+            alignment = None
         return replace(spec, block_stride_alignment=alignment)
 
     def _row_alignment(self, spec: AttentionSpec, chosen: LayerBackend) -> int | MultipleOf | None:
         """Sparse kernels read the cache as flat rows, vllm/v1/attention/backends/mla/sparse_utils.py:44-47."""
         row = spec.state_size_bytes
-        if chosen.name == "FLASHMLA_SPARSE":
-            return MultipleOf(64) if spec.kv_quant_mode != "NONE" and not self.sm10 else row
-        if chosen.name == "FLASH_ATTN_MLA_SPARSE":
-            return row
         enum = chosen.backend.enum if chosen.backend is not None else ""
-        if enum.startswith("FLASHINFER_MLA_SPARSE") and "_DSV4" not in enum:
+        if enum == "FLASHMLA_SPARSE":
+            return MultipleOf(64) if spec.kv_quant_mode != "NONE" and not self.sm10 else row
+        if enum in ("FLASH_ATTN_MLA_SPARSE", "FLASHINFER_MLA_SPARSE_SM90"):
+            return row
+        if enum in _PAGED_ROWS:
             return smallest(kernel_blocks(chosen)) * row
         return None
+
+
+_PAGED_ROWS = ("FLASHINFER_MLA_SPARSE", "FLASHINFER_MLA_SPARSE_SM120", "FLASH_ATTN_MLA_SPARSE_FA4")
+"""Backends that read the rows as pages of their kernel block size."""
 
 
 def _checkpoint_alignment(kind: str, settings: CacheSettings) -> int | None:

@@ -5,8 +5,10 @@ Source: vllm/model_executor/models/config.py, MambaModelConfig; vllm/config/mode
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
+from ..deployment import Deployment
 from ..errors import StartupError
 from ..trace import Rule
 
@@ -23,14 +25,20 @@ PREFIX_CACHING = Rule(
 )
 
 
+def caches_prefixes(deployment: Deployment, facts: Mapping[str, Any]) -> bool:
+    """enable_prefix_caching after defaults. `facts`: [mamba] of releases/pipeline.toml."""
+    asked = deployment.enable_prefix_caching
+    if asked is not None:
+        return asked
+    model = deployment.model
+    return model.prefix_caching_default and (facts["hybrid_prefix_caching"] or not model.is_hybrid)
+
+
 def cache_mode(engine: Engine) -> str:
     """vLLM's mamba_cache_mode: "none" without prefix caching, "align", or "all" in older releases."""
     d, facts = engine.deployment, engine.facts["mamba"]
     model = d.model
-    caching = d.enable_prefix_caching
-    if caching is None:
-        caching = model.prefix_caching_default and (facts["hybrid_prefix_caching"] or not model.is_hybrid)
-    if not caching:
+    if not caches_prefixes(d, facts):
         return "none"
     if facts["default_cache_mode"] == "align" or model.architecture not in facts["supports_all"]:
         return "align"

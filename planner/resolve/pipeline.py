@@ -13,6 +13,7 @@ from ..trace import Rule, Trace
 from ..vocabulary import CUDAGraphMode
 from . import (
     architectures,
+    cache_checks,
     compile_ranges,
     defaults,
     grid,
@@ -147,6 +148,7 @@ def _post_init(engine: Engine) -> None:
     mode.check_piecewise(engine)
     parallel.check_ubatching(engine)
     levels.enable_quant_fp8_again(engine)
+    cache_checks.check(engine)
 
 
 def _set_capture_sizes(engine: Engine) -> None:

@@ -1,0 +1,55 @@
+"""Cache options that vLLM's configuration refuses together: the validators of VllmConfig that look at the KV cache.
+
+They run when everything else of the configuration is settled (vllm/config/vllm.py:3421-3452).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..errors import StartupError
+from ..trace import Rule
+from . import mamba
+from .backends.facts import catalogue
+from .backends.request import effective_kv_cache_dtype
+
+if TYPE_CHECKING:
+    from .engine import Engine
+
+NVFP4_MLA = Rule(
+    "CG556",
+    title="An NVFP4 KV cache does not serve MLA models.",
+    why="Its layout is of keys and values by head; MLA keeps one latent vector.",
+    example="DeepSeek V3 with --kv-cache-dtype nvfp4 does not start.",
+    instead="Use --kv-cache-dtype fp8, or nvfp4_ds_mla with a sparse MLA model.",
+    source="vllm/config/vllm.py:3421-3438",
+    since="0.21.0",
+)
+MAMBA_BLOCK_SIZE = Rule(
+    "CG557",
+    title="--mamba-block-size needs prefix caching.",
+    why="Without it a request keeps one state, whatever the block.",
+    example="Nemotron-H with --mamba-block-size 64 and --no-enable-prefix-caching does not start.",
+    instead="Add --enable-prefix-caching, or leave --mamba-block-size out.",
+    source="vllm/config/vllm.py:3440-3452",
+)
+
+
+def check(engine: Engine) -> None:
+    """The validators, in vLLM's order.
+
+    Raises:
+        StartupError: CG556, CG557.
+    """
+    d = engine.deployment
+    if engine.has(NVFP4_MLA) and d.model.use_mla:
+        dtype = effective_kv_cache_dtype(d, catalogue(engine.release), engine.trace)
+        if dtype.startswith("nvfp4") and not dtype.endswith("_ds_mla"):
+            raise _refusal(NVFP4_MLA, f"kv_cache_dtype {dtype} does not serve an MLA model", "--kv-cache-dtype")
+    block = d.mamba_block_size
+    if block is not None and block != engine.max_model_len and not mamba.caches_prefixes(d, engine.facts["mamba"]):
+        raise _refusal(MAMBA_BLOCK_SIZE, "mamba_block_size is set, but prefix caching is off", "--mamba-block-size")
+
+
+def _refusal(rule: Rule, what: str, where: str) -> StartupError:
+    return StartupError(what, code=rule.code, where=where, fix=rule.instead)
