@@ -9,13 +9,14 @@ from typing import Any
 
 from cgplan.memory import kv_specs
 from cgplan.memory.kv_specs import AttentionSpec, KVCacheSpec, MLAAttentionSpec, MultipleOf, SlidingWindowMLASpec
+from cgplan.releases import holds
 
 _OWN_NAMES = {"compress_ratio": "tokens_per_state"}
 _LEFT_OUT = {"kind", "page_size_bytes", "real_page_size_bytes", "unpadded_page_size_bytes", "num_states", "inner"}
 
 
-def spec_of(recorded: Mapping[str, Any]) -> KVCacheSpec:
-    """The spec that a record describes; fields that are None or False are left out there."""
+def spec_of(recorded: Mapping[str, Any], release: str) -> KVCacheSpec:
+    """The spec that a record of `release` describes; fields that are None or False are left out there."""
     kind: type[KVCacheSpec] = getattr(kv_specs, recorded["kind"])
     known = kind.__dataclass_fields__
     values: dict[str, Any] = {}
@@ -24,7 +25,7 @@ def spec_of(recorded: Mapping[str, Any]) -> KVCacheSpec:
         if key not in _LEFT_OUT and name in known:
             values[name] = _value(name, value)
     if issubclass(kind, AttentionSpec):
-        if "tokens_per_state" in recorded:
+        if holds(release, "0.31.0"):
             values["dcp_sharded"] = bool(recorded.get("dcp_sharded", False))
         if issubclass(kind, (MLAAttentionSpec, SlidingWindowMLASpec)):
             values["head_size_v"] = 0
@@ -58,11 +59,11 @@ def _with_packing(spec: AttentionSpec, values: dict[str, Any], recorded: Mapping
     return type(spec)(**{**values, "state_content_bytes": page // (spec.num_heads * spec.num_states)})
 
 
-def stages_of(output: Mapping[str, Any], stages: int) -> list[dict[str, KVCacheSpec]]:
+def stages_of(output: Mapping[str, Any], stages: int, release: str) -> list[dict[str, KVCacheSpec]]:
     """By pipeline stage, layer name to spec."""
     found: list[list[tuple[tuple[Any, ...], str, KVCacheSpec]]] = [[] for _ in range(stages)]
     for entry, row in enumerate(output["specs"]):
-        spec = spec_of(row["spec"])
+        spec = spec_of(row["spec"], release)
         layers = sorted(_layers(row, entry))
         counts = row.get("n_layers_per_stage", [row["n_layers"]])
         start = 0

@@ -106,7 +106,9 @@ def compare_planning(record: dict[str, Any]) -> str | None:
         resolution = _resolution(deployment, unavailable)
         layers = kv_layers(deployment, resolution, unavailable=unavailable)
         settings = planning_settings(deployment, resolution, layers, auto_fit=auto_fit)
-        plan = plan_kv_cache(stages_of(output, len(layers.stages)), asked["available_bytes"], settings)
+        plan = plan_kv_cache(
+            stages_of(output, len(layers.stages), record["vllm_version"]), asked["available_bytes"], settings
+        )
     except CgplanError as raised:
         return _compare_error(raised, error)
     return _compare_error(None, error) if error else _compare_plan(plan, output)
