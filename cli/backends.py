@@ -14,6 +14,7 @@ from cgplan.resolve.backends.table import support_table
 
 from .decorate import with_deployment
 from .options import DeploymentOptions, LaunchOption
+from .output_options import OUTPUT, JsonInPanelOption
 from .pasted import pasted
 from .request import request_of
 
@@ -28,7 +29,6 @@ Exit codes:
   0  printed
   2  bad usage or input, or vLLM would not start
 """
-PANEL = "Output"
 
 
 @with_deployment
@@ -38,11 +38,9 @@ def command(
     context: typer.Context,
     launch: LaunchOption = None,
     markdown: Annotated[
-        bool, typer.Option("--markdown", help="A page in Markdown.", rich_help_panel=PANEL, show_default=False)
+        bool, typer.Option("--markdown", help="A page in Markdown.", rich_help_panel=OUTPUT, show_default=False)
     ] = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="JSON on stdout, nothing else.", rich_help_panel=PANEL, show_default=False)
-    ] = False,
+    as_json: JsonInPanelOption = False,
 ) -> int:
     """Show every attention backend: what CUDA graphs may hold with it, whether it fits, and which is chosen.
 

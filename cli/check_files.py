@@ -145,7 +145,8 @@ class Checker:
         return self._reading(launch.source, Reading((launch,)))
 
     def _reading(self, source: Source, reading: Reading) -> FileResult:
-        folder = os.path.dirname(source.name) if source.name not in (STDIN, LINE) else "."
+        is_file = source.name not in (STDIN, LINE) and not source.name.startswith(("/dev/", "/proc/"))
+        folder = os.path.dirname(source.name) if is_file else "."
         settings = self.settings(folder or ".")
         context, given = self.context(settings)
         selection = self.selection(settings, source.name)

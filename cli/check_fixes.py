@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from cgplan.check.diagnostic import ConfigEdit, Diagnostic, TokenEdit
 from cgplan.errors import InputError
-from cgplan.inputs.launches import Launch, Source
-from cgplan.inputs.launches.rewrite import Rewritten, rewritten, target_of
+from cgplan.inputs.launches import Launch, Reading, Source
+from cgplan.inputs.launches.edit.rewrite import Rewritten, read_again, rewritten, target_of
 from cgplan.report.check_results import LINE, FileResult
 
 from . import streams
@@ -79,17 +79,45 @@ def _reason(result: Rewritten, launch: Launch, one: Diagnostic) -> str:
     return next((s.reason for s in result.skipped if s.launch is launch and s.edit in one.edits), "")
 
 
-def mended_alone(source: Source, launch: Launch, one: Diagnostic) -> str | None:
-    """`source` with the changes of one finding; None where they cannot be made in it."""
-    if any(target_of(launch, edit) != source for edit in one.edits):
-        return None
-    result = rewritten(source, [(launch, one.edits)])
-    return None if result.skipped else result.text
+MAX_READ = 1_500_000
+"""Characters of one text that are read again to offer the fixes of its findings one by one."""
+
+
+SERVER = 200
+"""Characters that a server counts for beside its text."""
+
+
+class Alone:
+    """Makes the changes of findings one by one. Each needs the text to be read again, so that many in a long text are
+    too much; those that come later are then not made."""
+
+    def __init__(self) -> None:
+        self.text: str | None = None
+        self.reading: Reading | None = None
+        self.left = MAX_READ
+
+    def __call__(self, source: Source, launch: Launch, one: Diagnostic) -> str | None:
+        """`source` with the changes of one finding; None where they cannot be made in it."""
+        if source.text is not self.text:
+            self.text, self.reading, self.left = source.text, None, MAX_READ
+        if self.left <= 0 or any(target_of(launch, edit) != source for edit in one.edits):
+            return None
+        result = rewritten(source, [(launch, one.edits)], self._read)
+        return None if result.skipped else result.text
+
+    def _read(self, source: Source) -> Reading:
+        """What a text holds; of the text as it is, what it held before."""
+        if source.text != self.text:
+            reading = read_again(source)
+            self.left -= len(source.text) + SERVER * len(reading.launches)
+            return reading
+        self.reading = self.reading or read_again(source)
+        return self.reading
 
 
 def print_diff(mended: Iterable[Mended]) -> None:
     """The changes as a unified diff; a line that was pasted is printed as it should be."""
-    from cgplan.inputs.launches.write_back import diff_of
+    from cgplan.inputs.launches.edit.write_back import diff_of
 
     hidden = False
     for one in mended:
@@ -108,7 +136,7 @@ def write(mended: Iterable[Mended]) -> tuple[list[Mended], list[InputError]]:
 
     A file that cannot be written, or is no longer what was read, does not stop the others.
     """
-    from cgplan.inputs.launches.write_back import write_back
+    from cgplan.inputs.launches.edit.write_back import write_back
 
     changed, errors = [], []
     for one in mended:

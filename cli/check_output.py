@@ -65,9 +65,9 @@ def show(found: Sequence[FileResult], form: Form) -> None:
     elif form.output == "sarif":
         from cgplan.report.sarif import log
 
-        from .check_fixes import mended_alone
+        from .check_fixes import Alone
 
-        print(json.dumps(log(found, mended_alone)))
+        print(json.dumps(log(found, Alone())))
     elif form.output == "github":
         from cgplan.report.github import commands
 

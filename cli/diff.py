@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple, Optional, get_type_hint
 import typer
 
 from cgplan.errors import CgplanError, InputError
-from cgplan.releases import SUPPORTED, canonical
+from cgplan.releases import SUPPORTED
 
 from .decorate import with_deployment
 from .options import DeploymentOptions, LaunchOption
+from .output_options import OUTPUT, JsonInPanelOption
 from .pasted import pasted
 from .request import Asked, deployment_of, launch_of, request_of_releases
+from .values import release
 
 if TYPE_CHECKING:
     from cgplan.inputs.launches import Launch
@@ -31,7 +33,6 @@ Exit codes:
   1  something changed, with --fail-on-change
   2  bad usage or input
 """
-PANEL = "Output"
 RELEASES = "Releases"
 
 
@@ -69,14 +70,14 @@ def command(
         ),
     ] = None,
     as_markdown: Annotated[
-        bool, typer.Option("--markdown", help="Markdown on stdout.", rich_help_panel=PANEL, show_default=False)
+        bool, typer.Option("--markdown", help="Markdown on stdout.", rich_help_panel=OUTPUT, show_default=False)
     ] = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="JSON on stdout, nothing else.", rich_help_panel=PANEL, show_default=False)
-    ] = False,
+    as_json: JsonInPanelOption = False,
     fail_on_change: Annotated[
         bool,
-        typer.Option("--fail-on-change", help="Exit 1 if anything changed.", rich_help_panel=PANEL, show_default=False),
+        typer.Option(
+            "--fail-on-change", help="Exit 1 if anything changed.", rich_help_panel=OUTPUT, show_default=False
+        ),
     ] = False,
 ) -> int:
     """Show what changes for a deployment between two releases, which rule does it, and how to keep what was.
@@ -93,7 +94,7 @@ def command(
             )
     served = launch_of(options, pasted(context), launch)
     start = _start(first, served)
-    end = _release(last or SUPPORTED[-1], "--to")
+    end = release(last or SUPPORTED[-1], "--to")
     if served is None and _asks_for_nothing(options):
         changed = _notes(start, end, as_json, as_markdown)
     else:
@@ -105,7 +106,7 @@ def _start(text: str | None, launch: Launch | None) -> str:
     """The release to start from: --from, else that of the file's image."""
     said = launch.hints.release if launch is not None else None
     if text is not None:
-        return _release(text, "--from")
+        return release(text, "--from")
     if said is None:
         raise InputError(
             "missing option '--from'" if launch is None else "the release that you run is not known",
@@ -113,7 +114,7 @@ def _start(text: str | None, launch: Launch | None) -> str:
             where="--from",
             fix=f"write --from RELEASE; one of {', '.join(SUPPORTED)}",
         )
-    return _release(said, "--from")
+    return release(said, "--from")
 
 
 def _both(options: DeploymentOptions, launch: Launch | None, start: str, end: str) -> Both:
@@ -123,15 +124,6 @@ def _both(options: DeploymentOptions, launch: Launch | None, start: str, end: st
     from cgplan.compare import releases_between
 
     return Both(*request_of_releases(launch, options, releases_between(start, end)))
-
-
-def _release(text: str, flag: str) -> str:
-    try:
-        return canonical(text)
-    except InputError as error:
-        error.where = flag
-        error.fix = f"give one of {', '.join(SUPPORTED)}"
-        raise
 
 
 def _asks_for_nothing(options: DeploymentOptions) -> bool:

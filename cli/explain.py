@@ -9,6 +9,8 @@ import typer
 
 from cgplan.report import rules
 
+from .output_options import JsonOption
+
 EPILOG = """\
 Examples:
   cgplan explain CG701
@@ -25,7 +27,7 @@ def command(
         Optional[str],  # noqa: UP045
         typer.Argument(metavar="CODE", help="Such as CG701. Without it all codes are listed.", show_default=False),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="JSON on stdout, nothing else.", show_default=False)] = False,
+    as_json: JsonOption = False,
 ) -> int:
     """Say what a rule or an error is, why it exists, and what to do instead."""
     if as_json:

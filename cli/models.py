@@ -9,6 +9,8 @@ import typer
 
 from cgplan.inputs.catalogue import catalogue_ids
 
+from .output_options import JsonOption
+
 EPILOG = """\
 Examples:
   cgplan models
@@ -26,7 +28,7 @@ def command(
         Optional[str],  # noqa: UP045
         typer.Argument(metavar="TEXT", help="Only ids and architectures with it in them.", show_default=False),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="JSON on stdout, nothing else.", show_default=False)] = False,
+    as_json: JsonOption = False,
 ) -> int:
     """List the models that --model knows by name, and how sure their shape is."""
     wanted = (text or "").casefold()

@@ -15,6 +15,7 @@ from cgplan.report.words import as_option, sentence
 from . import values
 from .decorate import with_deployment
 from .options import DeploymentOptions, LaunchOption
+from .output_options import OUTPUT, JsonInPanelOption
 from .pasted import pasted
 from .request import Asked, request_of
 
@@ -32,7 +33,6 @@ Exit codes:
   2  bad usage or input, or vLLM would not start
 """
 SEVERITIES = ("info", "warning", "error")
-PANEL = "Output"
 
 
 @with_deployment
@@ -47,24 +47,22 @@ def command(
             "--batch",
             metavar="N ...",
             help="How batches of N requests or tokens run.",
-            rich_help_panel=PANEL,
+            rich_help_panel=OUTPUT,
             show_default=False,
         ),
     ] = None,
     padding_table: Annotated[
-        bool, typer.Option("--table", help="The padding table.", rich_help_panel=PANEL, show_default=False)
+        bool, typer.Option("--table", help="The padding table.", rich_help_panel=OUTPUT, show_default=False)
     ] = False,
     explain: Annotated[
         bool,
-        typer.Option("--explain", help="What each rule changed, and why.", rich_help_panel=PANEL, show_default=False),
+        typer.Option("--explain", help="What each rule changed, and why.", rich_help_panel=OUTPUT, show_default=False),
     ] = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="JSON on stdout, nothing else.", rich_help_panel=PANEL, show_default=False)
-    ] = False,
+    as_json: JsonInPanelOption = False,
     fail_on: Annotated[
         str,
         typer.Option(
-            "--fail-on", help="never, error, warning or info: exit 1 on such a finding.", rich_help_panel=PANEL
+            "--fail-on", help="never, error, warning or info: exit 1 on such a finding.", rich_help_panel=OUTPUT
         ),
     ] = "never",
 ) -> int:

@@ -7,10 +7,11 @@ from typing import Annotated, Optional
 
 import typer
 
-from cgplan.errors import InputError
-from cgplan.releases import SUPPORTED, canonical
 from cgplan.report import registry
 from cgplan.report.rules import as_document
+
+from .output_options import JsonOption
+from .values import release
 
 EPILOG = """\
 Examples:
@@ -41,10 +42,12 @@ def command(
         ),
     ] = None,
     as_markdown: Annotated[bool, typer.Option("--markdown", help="Markdown on stdout.", show_default=False)] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="JSON on stdout, nothing else.", show_default=False)] = False,
+    as_json: JsonOption = False,
 ) -> int:
     """List the rules: code, releases, what it says, and where it stands in vLLM's source."""
-    found = registry.select(_release(vllm, "--vllm"), _release(since, "--since"), " ".join(words or []) or None)
+    at = None if vllm is None else release(vllm, "--vllm")
+    added = None if since is None else release(since, "--since")
+    found = registry.select(at, added, " ".join(words or []) or None)
     if as_json:
         print(json.dumps({"schema_version": 1, "rules": [as_document(rule) for rule in found]}))
     elif as_markdown:
@@ -52,14 +55,3 @@ def command(
     else:
         registry.show(found)
     return 0
-
-
-def _release(text: str | None, flag: str) -> str | None:
-    if text is None:
-        return None
-    try:
-        return canonical(text)
-    except InputError as error:
-        error.where = flag
-        error.fix = f"give one of {', '.join(SUPPORTED)}"
-        raise

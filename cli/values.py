@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from cgplan.errors import InputError, shorten
+from cgplan.releases import SUPPORTED, canonical
 
 _NUMBER = re.compile(r"[+-]?[0-9]+(_[0-9]+)*")
 _HUMAN = re.compile(r"([0-9]+(?:\.[0-9]+)?)([kmgtKMGT])")
@@ -16,6 +17,16 @@ _BINARY = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 _BETWEEN = re.compile(r"\s*,\s*|\s+")
 MAX_DIGITS = 18
 MAX_BATCH = 2**31 - 1
+
+
+def release(text: str, flag: str) -> str:
+    """A release of vLLM that cgplan knows; 0.28 is its last patch."""
+    try:
+        return canonical(text)
+    except InputError as error:
+        error.where = flag
+        error.fix = f"give one of {', '.join(SUPPORTED)}"
+        raise
 
 
 def whole(text: str, flag: str) -> int:

@@ -68,11 +68,13 @@ class CacheLayers(BaseModel):
     Attributes:
         name: vLLM's name of a layer, with {} for its index.
         layers: their indices, ascending.
+        name_offset: added to the index in the name.
         kind: what they keep.
         num_heads: query heads.
         num_kv_heads: key and value heads.
         head_size, head_size_v: elements of a key and of a value; None: as long as a key.
         sliding_window: tokens that a layer looks back, or None.
+        window_without_self: sliding_window does not count the token itself.
         attention_chunk_size: tokens of a chunk of local attention, or None.
         compress_ratio: tokens of one entry (sparse, compressor, indexer of DeepSeek V4).
         index_topk: of a sparse MLA layer, or None.
@@ -84,12 +86,14 @@ class CacheLayers(BaseModel):
 
     name: str
     layers: Tuple[int]
+    name_offset: int = Field(default=0, ge=0)
     kind: LayerKind = "attention"
     num_heads: int = Field(default=0, ge=0)
     num_kv_heads: int = Field(default=0, ge=0)
     head_size: int = Field(default=0, ge=0)
     head_size_v: int | None = None
     sliding_window: int | None = None
+    window_without_self: bool = False
     attention_chunk_size: int | None = None
     compress_ratio: PositiveInt = 1
     index_topk: int | None = None

@@ -9,6 +9,7 @@ from __future__ import annotations
 from pydantic import BaseModel, ConfigDict, Field, PositiveInt
 
 from .cache_layers import CacheShape, Tuple
+from .weight_shape import WeightShape
 
 __all__ = ["BlockWeights", "ModelShape", "Tuple"]
 
@@ -49,6 +50,7 @@ class ModelShape(BaseModel):
         runner_type: "generate" or "pooling", what `--runner auto` gives.
         is_moe, use_mla, is_hybrid, is_attention_free, is_encoder_decoder, is_multimodal_model, is_mm_prefix_lm,
             is_diffusion: ModelConfig's properties of the same names.
+        largest_mm_item: tokens of the largest image, video or sound that a prefix-LM model takes, or None: not known.
         is_encoder_only: every attention layer is bidirectional (BERT).
         mamba_backends: state-space or linear attention kinds of the layers (MAMBA1, MAMBA2, GDN_ATTN, LINEAR,
             SHORT_CONV, ...).
@@ -69,6 +71,7 @@ class ModelShape(BaseModel):
         cache: what its layers keep between steps; None: not known, and the KV cache cannot be sized.
         cache_unknown: why that is not known, where config.json is the reason.
         confidence: how sure the catalogue is of this entry, or None.
+        weights: its matrices; None: not known, and memory cannot be estimated from the shape.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, protected_namespaces=())
@@ -95,6 +98,7 @@ class ModelShape(BaseModel):
     is_encoder_only: bool = False
     is_multimodal_model: bool = False
     is_mm_prefix_lm: bool = False
+    largest_mm_item: int | None = Field(default=None, ge=0)
     is_diffusion: bool = False
     mamba_backends: Tuple[str] = ()
     sliding_window: int | None = None
@@ -119,6 +123,7 @@ class ModelShape(BaseModel):
     cache: CacheShape | None = None
     cache_unknown: str | None = None
     confidence: str | None = None
+    weights: WeightShape | None = None
 
     @property
     def architecture(self) -> str:

@@ -21,8 +21,8 @@ import json
 import random
 import resource
 import signal
+import subprocess
 import sys
-import tempfile
 import time
 import traceback
 from collections.abc import Iterator, Sequence
@@ -40,9 +40,9 @@ from cgplan.cli.check_output import OUTPUTS, Form, show
 from cgplan.cli.options import DeploymentOptions
 from cgplan.deployment import LATEST
 from cgplan.inputs.launches import Launch, Source, Span, read
-from cgplan.inputs.launches.edit_kinds import CannotEdit
-from cgplan.inputs.launches.edit_tokens import texts_after
-from cgplan.inputs.launches.rewrite import rewritten
+from cgplan.inputs.launches.edit.kinds import CannotEdit
+from cgplan.inputs.launches.edit.rewrite import rewritten
+from cgplan.inputs.launches.edit.tokens import texts_after
 from cgplan.inputs.settings import Settings
 from cgplan.report.check_results import LINE, FileResult
 
@@ -352,22 +352,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--first", type=int, default=0, help="number of the first of them")
     parser.add_argument("--processes", type=int, default=0, help="hostile cases through the command line")
     parser.add_argument("--only", type=int, help="repeat one mutation and print it")
-    parser.add_argument("--only-process", type=int, help="repeat one hostile case")
     options = parser.parse_args(arguments)
     if options.only is not None:
         fuzzer = Fuzzer(options.seed, Guard())
         fuzzer.run(options.only, show_it=True)
         return int(bool(fuzzer.failures))
-    failed = 0
-    if options.cases and options.only_process is None:
-        failed += len(in_process(options.seed, options.first, options.cases).failures)
-    numbers: Sequence[int] = range(options.processes)
-    if options.only_process is not None:
-        numbers = [options.only_process]
-    if numbers:
-        with tempfile.TemporaryDirectory() as folder:
-            failed += fuzz_hostile.run(options.seed, numbers, Path(folder), SECONDS, MEGABYTES)
-    return int(failed > 0)
+    failed = bool(options.cases and in_process(options.seed, options.first, options.cases).failures)
+    if options.processes:
+        command = [sys.executable, str(Path(__file__).with_name("fuzz_hostile.py")), f"--seed={options.seed}",
+                   f"--cases={options.processes}", f"--seconds={SECONDS}", f"--megabytes={MEGABYTES}"]  # fmt: skip
+        sys.stdout.flush()
+        failed = subprocess.run(command, check=False).returncode != 0 or failed
+    return int(failed)
 
 
 if __name__ == "__main__":

@@ -1,13 +1,19 @@
-"""Hostile files, pipes, folders and lines for `cgplan check`, and the measure of what it makes of them."""
+"""Hostile files, pipes, folders and lines for `cgplan check`, and the measure of what it makes of them.
+
+Run by fuzz_check.py as a program of its own: the system counts the memory of whoever starts a process as the process's
+own peak, so that one must be small.
+"""
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import random
 import resource
 import subprocess
 import sys
+import tempfile
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -185,7 +191,9 @@ def _bomb(dice: random.Random, folder: Path) -> Hostile:
         "extends": "services:\n" + "".join(f"  s{n}:\n    extends: {{service: s{(n + 1) % 3000}}}\n    image: vllm/vllm-openai\n" for n in range(3000)),
     }  # fmt: skip
     what = dice.choice(list(kinds))
-    return _file(folder, f"{what} {levels}x{width}", dice.choice(("a.yaml", "a.json", "compose.yaml")), kinds[what], dice)
+    return _file(
+        folder, f"{what} {levels}x{width}", dice.choice(("a.yaml", "a.json", "compose.yaml")), kinds[what], dice
+    )
 
 
 def _folder(dice: random.Random, folder: Path) -> Hostile:
@@ -220,7 +228,9 @@ def _folder(dice: random.Random, folder: Path) -> Hostile:
         (root / "tty.md").symlink_to("/dev/tty")
     else:
         for number in range(50):
-            (root / f"{number}{dice.choice(('.yaml', '.sh', '.md', ''))}").write_bytes(b"#!/bin/sh\n" + dice.randbytes(3000))
+            (root / f"{number}{dice.choice(('.yaml', '.sh', '.md', ''))}").write_bytes(
+                b"#!/bin/sh\n" + dice.randbytes(3000)
+            )
         (root / "\udcff.sh".encode("utf-8", "surrogateescape").decode("utf-8", "surrogateescape")).write_text(server)
     return Hostile(f"folder: {what}", _with_options(dice, [str(root)]))
 
@@ -268,11 +278,29 @@ def _line(dice: random.Random, folder: Path) -> Hostile:
     """A command line; the system takes words of 128 KiB and 2 MiB in all."""
     size = dice.choice((100, 10_000, 120_000))
     words = [payload(dice, size).replace("\0", "")[:size] for _ in range(dice.choice((1, 2, 5)))]
-    words = [os.fsdecode(word.encode("utf-8", "replace")) for word in words]
-    option = dice.choice(("--x", "--compilation-config", "-cc", "--max-num-seqs", "--hf-overrides", "--config", "-O", "--served-model-name"))
-    many = dice.choice(([], ["--bogus"] * 10_000, ["--max-num-seqs", "3"] * 5000, ["a"] * 20_000, ["-cc.a.b.c=1"] * 5000))
-    deep = dice.choice(([], ["-cc", '{"a":' * 20_000], ["-cc", "[" * 60_000 + "]" * 60_000], ["--" + "a." * 30_000 + "b", "1"]))
-    return Hostile(f"line: {size} {option} {len(many)} {len(deep)}", ["check", "--", "vllm", "serve", "m", option, *words, *many, *deep])
+    words = [word.encode("utf-8", "replace")[:120_000].decode("utf-8", "ignore") for word in words]
+    option = dice.choice(
+        (
+            "--x",
+            "--compilation-config",
+            "-cc",
+            "--max-num-seqs",
+            "--hf-overrides",
+            "--config",
+            "-O",
+            "--served-model-name",
+        )
+    )
+    many = dice.choice(
+        ([], ["--bogus"] * 10_000, ["--max-num-seqs", "3"] * 5000, ["a"] * 20_000, ["-cc.a.b.c=1"] * 5000)
+    )
+    deep = dice.choice(
+        ([], ["-cc", '{"a":' * 20_000], ["-cc", "[" * 60_000 + "]" * 60_000], ["--" + "a." * 30_000 + "b", "1"])
+    )
+    return Hostile(
+        f"line: {size} {option} {len(many)} {len(deep)}",
+        ["check", "--", "vllm", "serve", "m", option, *words, *many, *deep],
+    )
 
 
 def _payload(dice: random.Random, folder: Path) -> Hostile:
@@ -294,7 +322,9 @@ def _with_options(dice: random.Random, arguments: list[str]) -> list[str]:
         ([], [], ["--json"], ["-f", "sarif"], ["-f", "github"], ["-f", "markdown"], ["-f", "concise"], ["-v"],
          ["--fix"], ["--fix", "--unsafe-fixes"], ["--fix", "--write"])
     )  # fmt: skip
-    return ["check", *arguments, *options] if "-" not in arguments or "--write" not in options else ["check", *arguments]
+    return (
+        ["check", *arguments, *options] if "-" not in arguments or "--write" not in options else ["check", *arguments]
+    )
 
 
 def _endless(data: bytes) -> Iterator[bytes]:
@@ -364,7 +394,7 @@ def _limits() -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
-def run(seed: int, numbers: Sequence[int], folder: Path, seconds: float, megabytes: float) -> int:
+def run(seed: int, numbers: Sequence[int], folder: Path, seconds: float, megabytes: float, keeps: bool = False) -> int:
     """Run numbered cases; print what came of them. Returns the number of failures."""
     statuses: Counter[int] = Counter()
     slow: list[tuple[float, int, str]] = []
@@ -386,7 +416,10 @@ def run(seed: int, numbers: Sequence[int], folder: Path, seconds: float, megabyt
             failures += 1
             print(f"process {number} of seed {seed} ({what}): {why}", flush=True)
             print(f"    {done.seconds:.2f} s, {done.megabytes:.0f} MiB, {done.out[-300:]!r} {done.err[-1500:]!r}", flush=True)  # fmt: skip
-        subprocess.run(["rm", "-rf", str(own)], check=False)
+        if keeps:
+            print(f"process {number}: {what}: cd {own}; cgplan {' '.join(case.arguments)[:300]}")
+        else:
+            subprocess.run(["rm", "-rf", str(own)], check=False)
     print(f"subprocesses, seed {seed}: {len(numbers)} cases, {failures} failures, statuses {dict(sorted(statuses.items()))}")  # fmt: skip
     for figure, number, what in slow:
         print(f"  slowest: {figure:.2f} s, process {number} ({what})")
@@ -405,3 +438,24 @@ def _fault(done: Measured, seconds: float, megabytes: float) -> str:
     if done.seconds > seconds:
         return f"more than {seconds} s"
     return f"more than {megabytes} MiB" if done.megabytes > megabytes else ""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Fuzz the command line of cgplan check.")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--first", type=int, default=0, help="number of the first case")
+    parser.add_argument("--cases", type=int, default=50)
+    parser.add_argument("--seconds", type=float, default=5.0, help="of the processor, most for a case")
+    parser.add_argument("--megabytes", type=float, default=300.0, help="resident, most for a case")
+    parser.add_argument("--keep", type=Path, help="folder to leave the files of the cases in")
+    options = parser.parse_args()
+    numbers = range(options.first, options.first + options.cases)
+    if options.keep is not None:
+        options.keep.mkdir(parents=True)
+        return int(run(options.seed, numbers, options.keep, options.seconds, options.megabytes, keeps=True) > 0)
+    with tempfile.TemporaryDirectory() as folder:
+        return int(run(options.seed, numbers, Path(folder), options.seconds, options.megabytes) > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from ..inputs.launches.asked import Located
-from ..inputs.launches.edit_kinds import ConfigEdit, TokenEdit
+from ..inputs.launches.edit.kinds import ConfigEdit, TokenEdit
 
 __all__ = ["ConfigEdit", "Diagnostic", "Hit", "Related", "TokenEdit"]
 

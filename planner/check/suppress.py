@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+from array import array
+from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -34,6 +37,9 @@ MISREAD = Rule(
 WORDS = ("ignore", "ignore-file")
 ALIKE = 3
 """Letters at least of a word that is taken for a misspelt `ignore`."""
+
+MOST = 5_000
+"""Comments of one text that are heeded, and codes of one comment."""
 
 _COMMENT = re.compile(r"(?:^|(?<=[\s\ufeff]))#\s*cgplan:\s*([\w-]+)([^\r\n]*)")
 _CODE = re.compile(r"[\s,:=\[]*([A-Za-z]{2}[0-9]\w*|[Cc][Gg])(?![\w-])")
@@ -83,45 +89,59 @@ class Silenced(NamedTuple):
 def silence(source: Source, diagnostics: Sequence[Diagnostic]) -> Silenced:
     """Apply the comments of `source`, and of the files that its diagnostics point into."""
     texts = {id(source): _Text(source)}
-    used: set[tuple[int, int, str]] = set()
+    used: dict[tuple[int, int], set[str]] = defaultdict(set)
     kept = []
     for one in diagnostics:
-        text = texts.setdefault(id(one.at.source), _Text(one.at.source)) if one.at is not None else texts[id(source)]
-        hits = [c for c in text.of(one) if c.silences(one.code)]
-        used.update((id(text), comment.span.start, one.code) for comment in hits)
+        where = one.at.source if one.at is not None else source
+        if id(where) not in texts:
+            texts[id(where)] = _Text(where)
+        text = texts[id(where)]
+        hits = [comment for comment in text.of(one) if comment.silences(one.code)]
+        for comment in hits:
+            used[id(text), comment.span.start].add(one.code)
         kept.append(not hits)
     own = texts[id(source)]
-    further = [found for comment in own.comments for found in _about(own, comment, used)]
+    further = [found for comment in own.comments for found in _about(own, comment, used[id(own), comment.span.start])]
+    if len(own.comments) == MOST:
+        at = Located(source, own.comments[-1].span)
+        further.append(_misread(at, f"of comments for cgplan {MOST:,} are heeded, not more", "drop some"))
     return Silenced(tuple(kept), tuple(one for one in further if not own.silences_file(one.code)))
 
 
 def comments(source: Source) -> tuple[Comment, ...]:
-    """The comments for cgplan in a text."""
+    """The comments for cgplan in a text, the first MOST of them."""
     if "cgplan:" not in source.text:
         return ()
-    found = []
+    found: list[Comment] = []
     at, at_top = 0, True
+    kinds: dict[str, bool] = {}
     for number, line in enumerate(source.text.split("\n"), 1):
-        match = _COMMENT.search(line)
+        match = _COMMENT.search(line) if "cgplan:" in line else None
         if match is not None:
-            found.append(_comment(match, number, at, line, at_top))
+            found.append(_comment(match, number, at, line, at_top, kinds))
+            if len(found) == MOST:
+                break
         stripped = line.strip("\ufeff \t\r")
         at_top = at_top and (not stripped or stripped.startswith(("#", "%")) or stripped == "---")
         at += len(line) + 1
     return tuple(found)
 
 
-def _comment(match: re.Match[str], number: int, at: int, line: str, at_top: bool) -> Comment:
-    rest, end = match[2], match.start(2)
-    written: list[str] = []
-    while (code := _CODE.match(rest)) is not None:
-        written.append(code[1])
-        rest = rest[code.end() :]
-        end += code.end()
-    known = known_codes()
-    folded = {text: text.upper() for text in written}
-    codes = tuple(code for code in folded.values() if any(one.startswith(code) for one in known))
-    unknown = tuple(text for text, code in folded.items() if code not in codes)
+def _comment(
+    match: re.Match[str], number: int, at: int, line: str, at_top: bool, kinds: dict[str, bool]
+) -> Comment:  # fmt: skip
+    """One comment. `kinds` keeps, of each code in capitals, whether there is one that begins so."""
+    end = match.start(2)
+    written: dict[str, None] = {}
+    while len(written) < MOST and (code := _CODE.match(line, end, match.end(2))) is not None:
+        written[code[1]] = None
+        end = code.end()
+    for text in written:
+        upper = text.upper()
+        if upper not in kinds:
+            kinds[upper] = any(one.startswith(upper) for one in known_codes())
+    codes = tuple(text.upper() for text in written if kinds[text.upper()])
+    unknown = tuple(text for text in written if not kinds[text.upper()])
     alone = not line[: match.start()].strip("\ufeff \t")
     span = Span(at + match.start(), at + end, number, match.start() + 1)
     return Comment(number, span, match[1], codes, unknown, alone, at_top and alone)
@@ -133,26 +153,35 @@ class _Text:
     def __init__(self, source: Source) -> None:
         self.source = source
         self.comments = comments(source)
+        self.whole = [comment for comment in self.comments if comment.whole_file]
         self.by_line = {comment.line: comment for comment in self.comments if comment.word == "ignore"}
         self.lines = source.text.split("\n") if self.by_line else []
+        self.begins, self.parents = _structure(self.lines)
+        self.found: dict[int, tuple[Comment, ...]] = {}
 
     def silences_file(self, code: str) -> bool:
-        return any(comment.whole_file and comment.silences(code) for comment in self.comments)
+        return any(comment.silences(code) for comment in self.whole)
 
     def of(self, one: Diagnostic) -> Iterator[Comment]:
         """The comments that speak of a diagnostic's place."""
-        yield from (comment for comment in self.comments if comment.whole_file)
+        yield from self.whole
         if one.at is None or not self.by_line:
             return
         for line in dict.fromkeys(self._lines_of(one.at.span.line)):
-            beside = self.by_line.get(line)
-            if beside is not None and not beside.alone:
-                yield beside
-            above = line - 1
-            while above and self._text(above).startswith("#"):
-                if above in self.by_line:
-                    yield self.by_line[above]
-                above -= 1
+            if line not in self.found:
+                self.found[line] = tuple(self._at(line))
+            yield from self.found[line]
+
+    def _at(self, line: int) -> Iterator[Comment]:
+        """The comments beside a line, and those on lines of their own above it."""
+        beside = self.by_line.get(line)
+        if beside is not None and not beside.alone:
+            yield beside
+        above = line - 1
+        while above and self._text(above).startswith("#"):
+            if above in self.by_line:
+                yield self.by_line[above]
+            above -= 1
 
     def _lines_of(self, line: int) -> Iterator[int]:
         """The line, where its command begins, and the key of the block that the command is written in.
@@ -161,24 +190,39 @@ class _Text:
         would be part of the text.
         """
         yield line
-        while line > 1 and self._text(line - 1).endswith("\\"):
-            line -= 1
+        line = self.begins[line]
         yield line
-        indent, above = self._indent(line), line - 1
-        while above and (not self._text(above) or self._indent(above) >= indent):
-            above -= 1
+        above = self.parents[line]
         if above and re.search(r"[|>][0-9+-]*(\s+#.*)?$", self._text(above)):
             yield above
 
     def _text(self, line: int) -> str:
         return self.lines[line - 1].strip("\ufeff \t\r")
 
-    def _indent(self, line: int) -> int:
-        text = self.lines[line - 1]
-        return len(text) - len(text.lstrip(" "))
+
+def _structure(lines: Sequence[str]) -> tuple[array[int], array[int]]:
+    """By line, from 1: the line where its command begins, and the nearest line above that is indented less; 0: none."""
+    begins, parents = array("l", (0,)), array("l", (0,))
+    outer: list[tuple[int, int]] = []
+    joins = False
+    for number, line in enumerate(lines, 1):
+        text = line.strip("\ufeff \t\r")
+        begins.append(begins[-1] if joins else number)
+        indent = len(line) - len(line.lstrip(" "))
+        if text:
+            while outer and outer[-1][0] >= indent:
+                outer.pop()
+            parents.append(outer[-1][1] if outer else 0)
+            outer.append((indent, number))
+        else:
+            inside = bisect_left(outer, (indent, 0))
+            parents.append(outer[inside - 1][1] if inside else 0)
+        joins = text.endswith("\\")
+    return begins, parents
 
 
-def _about(text: _Text, comment: Comment, used: set[tuple[int, int, str]]) -> Iterator[Diagnostic]:
+def _about(text: _Text, comment: Comment, hits: set[str]) -> Iterator[Diagnostic]:
+    """What is to be said of a comment that silenced the codes `hits`."""
     at = Located(text.source, comment.span)
     if comment.word not in WORDS:
         near = nearest(comment.word, WORDS, 1) if len(comment.word) >= ALIKE else []
@@ -192,7 +236,6 @@ def _about(text: _Text, comment: Comment, used: set[tuple[int, int, str]]) -> It
         near = nearest(code.upper(), known_codes(), 1)
         fix = f"did you mean {near[0]}?" if near else "cgplan explain lists all codes"
         yield _misread(at, f"there is no code {code[:40]}", fix)
-    hits = {code for owner, start, code in used if (owner, start) == (id(text), comment.span.start)}
     if comment.codes:
         idle = [code for code in comment.codes if not any(hit.startswith(code) for hit in hits)]
     else:

@@ -52,6 +52,11 @@ def catalogue_ids() -> list[CatalogueEntry]:
     return [_entry(model_id, record) for model_id, record in _catalogue().items()]
 
 
+def catalogue_names() -> tuple[str, ...]:
+    """The ids of the catalogue, in its order."""
+    return tuple(_catalogue())
+
+
 def load(model_id: str, *, runner: str = "auto") -> ModelShape:
     """The shape of a model of the catalogue.
 
@@ -76,7 +81,7 @@ def load_model(text: str, *, runner: str = "auto") -> ModelShape:
     Raises:
         InputError: CG910 to CG914 the file cannot be used, CG915 there is no such model.
     """
-    path = Path(text).expanduser() if text.startswith("~") else Path(text)
+    path = _path(text)
     if text and exists(path):
         return read_config(path, runner=runner)
     if _fold(text) in _by_folded_id():
@@ -89,6 +94,13 @@ def load_model(text: str, *, runner: str = "auto") -> ModelShape:
             fix="give the model's directory, its config.json, or an id of `cgplan models`",
         )
     raise _unknown(text)
+
+
+def _path(text: str) -> Path:
+    try:
+        return Path(text).expanduser() if text.startswith("~") else Path(text)
+    except (RuntimeError, ValueError):
+        return Path(text)  # the system knows no such user
 
 
 def _looks_like_path(text: str) -> bool:

@@ -6,7 +6,7 @@ not there has no CacheShape, and nothing is guessed.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import NamedTuple
 
@@ -14,12 +14,13 @@ from ..cache_layers import CacheLayers, CacheShape
 from ..errors import InputError
 from ..releases import table
 from .hf_architecture import Resolved
+from .hf_cache_mamba import FAMILIES as MAMBA_FAMILIES
 from .hf_cache_mla import deepseek_v4, mla_layers
 from .hf_cache_state import FAMILIES as STATE_FAMILIES
 from .hf_cache_text import CacheText
 from .hf_dimensions import Dimensions
 from .hf_layers import has_full_attention
-from .hf_node import ConfigNode, bad_value
+from .hf_node import ConfigNode, bad_value, checked_int
 from .hf_quantization import built_kv_dtype
 
 
@@ -70,10 +71,7 @@ def _layers(given: CacheText, model_class: str, row: Row) -> CacheShape:
         return _dense(given, model_class, row.name)
     if row.kind == "mla":
         return CacheShape(layers=mla_layers(given, row.name))
-    if row.kind in STATE_FAMILIES:
-        return STATE_FAMILIES[row.kind](given, row.name)
-    families = {"gemma4": _gemma4, "llama4": _llama4, "mimo_v2": _mimo_v2, "deepseek_v4": deepseek_v4}
-    return families[row.kind](given, row.name)
+    return _FAMILIES[row.kind](given, row.name)
 
 
 @cache
@@ -124,7 +122,13 @@ def _dense(given: CacheText, model_class: str, name: str) -> CacheShape:
         sliding = []
     if window is None:
         sliding = []
-    return CacheShape(layers=given.by_window(lambda layers, w: attention(given, name, layers, window=w), sliding))
+    without_self = model_class in _listed("windows", "without_self")
+
+    def make(layers: tuple[int, ...], slides: int | None) -> CacheLayers:
+        made = attention(given, name, layers, window=slides)
+        return made.model_copy(update={"window_without_self": without_self and slides is not None})
+
+    return CacheShape(layers=given.by_window(make, sliding))
 
 
 def _with_draft(given: CacheText, model_class: str, shape: CacheShape) -> CacheShape:
@@ -200,3 +204,35 @@ def _mimo_v2(given: CacheText, prefix: str) -> CacheShape:
     )
     draft = sliding.model_copy(update={"name": f"{prefix}model.mtp.layers.{{}}.self_attn.attn", "layers": (0,)})
     return CacheShape(layers=(full, sliding), draft_layers=(draft,))
+
+
+def _nemotron_nas(given: CacheText, prefix: str) -> CacheShape:
+    """models/nemotron_nas.py:130-165: each layer has its own number of heads, or no attention."""
+    blocks = given.text.get("block_configs")
+    number = given.sizes.num_hidden_layers
+    if not isinstance(blocks, list) or len(blocks) < number:
+        raise bad_value(given.text.at("block_configs"), "a list with one entry a layer expected")
+    by_heads: dict[int, list[int]] = {}
+    for i, block in enumerate(blocks[:number]):
+        inner = block.get("attention") if isinstance(block, dict) else None
+        if not isinstance(inner, dict):
+            raise bad_value(given.text.at("block_configs"), f"entry {i} has no attention")
+        if not inner.get("no_op"):
+            group = checked_int(inner.get("n_heads_in_group"), given.text.at("block_configs"), low=1)
+            if group is None:
+                raise bad_value(given.text.at("block_configs"), f"entry {i} has no n_heads_in_group")
+            by_heads.setdefault(given.sizes.num_attention_heads // group, []).append(i)
+    name = f"{prefix}model.layers.{{}}.self_attn.attn"
+    found = [attention(given, name, kept).model_copy(update={"num_kv_heads": n}) for n, kept in by_heads.items()]
+    return CacheShape(layers=tuple(found))
+
+
+_FAMILIES: Mapping[str, Callable[[CacheText, str], CacheShape]] = {
+    "gemma4": _gemma4,
+    "llama4": _llama4,
+    "mimo_v2": _mimo_v2,
+    "nemotron_nas": _nemotron_nas,
+    "deepseek_v4": deepseek_v4,
+    **STATE_FAMILIES,
+    **MAMBA_FAMILIES,
+}

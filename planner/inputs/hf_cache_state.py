@@ -29,6 +29,8 @@ def _nemotron_h(given: CacheText, prefix: str) -> CacheShape:
     """models/nemotron_h.py:426-620, models/nemotron_h_mtp.py; M is Mamba 2, * attention, - and E keep nothing."""
     text = given.text
     pattern = text.text("hybrid_override_pattern") or _pattern_of(given)
+    if not set(pattern) <= set("M*-E"):
+        raise bad_value(text.at("hybrid_override_pattern"), "letters M, *, - and E expected")
     name = f"{prefix}model.layers.{{}}.mixer"
     heads, head_size = given.needed("mamba_num_heads"), given.needed("mamba_head_dim")
     mamba = CacheLayers(

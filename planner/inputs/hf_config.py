@@ -16,6 +16,7 @@ from .hf_features import (
     has_sinks,
     is_hybrid,
     is_mm_prefix_lm,
+    largest_mm_item,
     mamba_backends,
     num_predict_layers,
 )
@@ -25,6 +26,7 @@ from .hf_node import ConfigNode
 from .hf_parts import architectures_of, open_config
 from .hf_quantization import block_weights, read_quantization
 from .hf_sidecars import Sidecars, read_sidecars
+from .hf_weights import read_weights
 from .safe_json import exists, is_directory, read_object, shown
 
 
@@ -120,6 +122,7 @@ def _shape(config: Mapping[str, Any], name: str | None, runner: str, beside: Sid
         is_encoder_only=attention.kind == "encoder_only",
         is_multimodal_model=resolved.has("supports_multimodal"),
         is_mm_prefix_lm=is_mm_prefix_lm(root, text),
+        largest_mm_item=largest_mm_item(root),
         is_diffusion=root.get("canvas_length") is not None,
         canvas_length=root.integer("canvas_length", low=1),
         mamba_backends=mamba_backends(root, text, architectures, resolved, hybrid=hybrid),
@@ -135,6 +138,7 @@ def _shape(config: Mapping[str, Any], name: str | None, runner: str, beside: Sid
         num_nextn_predict_layers=predict_layers,
         cache=cache.shape,
         cache_unknown=cache.unknown,
+        weights=read_weights(root, text, resolved, dimensions, cache.shape, predict_layers, name),
         chunked_prefill_default=chunked_prefill,
         prefix_caching_default=prefix_caching,
         **_dimension_fields(dimensions, text, resolved),

@@ -37,6 +37,11 @@ def is_mm_prefix_lm(root: ConfigNode, text: ConfigNode) -> bool:
     return kind in _MM_PREFIX_MODEL_TYPES
 
 
+def largest_mm_item(root: ConfigNode) -> int | None:
+    """Tokens of the largest multimodal item. Gemma 4: a video of 32 frames, model_executor/models/gemma4_mm.py:290."""
+    return 32 * (70 + 2 + 6) if root.model_type == "gemma4" else None
+
+
 def mamba_backends(
     root: ConfigNode, text: ConfigNode, architectures: Sequence[str], resolved: Resolved, *, hybrid: bool
 ) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
 """A `vllm serve` command line, read as vLLM of one release reads it.
 
 `parse_serve` gives typed values by vLLM's names, where each came from, and what the parser did in silence; a line
-that vLLM does not accept is an ArgumentRefused. `split_line` and `to_deployment` stand before and behind it.
+that vLLM does not accept is an ArgumentRefused. `launches` stands before it, `to_deployment` behind.
 """
 
 from __future__ import annotations

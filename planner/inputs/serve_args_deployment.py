@@ -6,13 +6,13 @@ from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
 from ..deployment import Deployment
-from ..errors import InputError, StartupError, shorten
+from ..errors import StartupError, shorten
 from ..model_shape import ModelShape
 from ..releases import table
 from ..sections import AttentionOptions, CompilationOptions, Gpu, KVTransferOptions, PassOptions, Software
 from .drafts import with_draft
-from .safe_json import shown
 from .serve_args import ServeArgs
+from .served_model import NamedModel, named_model
 
 SECTIONS: dict[str, Collection[str]] = {
     "compilation_config": CompilationOptions.model_fields,
@@ -32,11 +32,20 @@ class ServedDeployment(NamedTuple):
         deployment: the request.
         assumptions: what the line does not say and is assumed, one line each.
         ignored: settings that vLLM takes and that are not modelled, one line each.
+        model: how the line's model was found; None: its shape was given.
+        gpu_assumed: no GPU was named.
     """
 
     deployment: Deployment
     assumptions: tuple[str, ...]
     ignored: tuple[str, ...]
+    model: NamedModel | None = None
+    gpu_assumed: bool = False
+
+    @property
+    def model_assumed(self) -> bool:
+        """Whether another shape stands in for that of the model."""
+        return self.model is not None and not self.model.is_known
 
 
 def to_deployment(
@@ -54,7 +63,7 @@ def to_deployment(
     Args:
         args: of parse_serve.
         gpu, gpus_per_node, software: where it would run; None: the defaults of Deployment, which is said.
-        model: the model's shape. None: from the path or the catalogue by the line's name, else a dense 8B decoder.
+        model: the model's shape. None: by the line's name, as `named_model` finds it.
         env: environment variables of the command.
         settings: fields of Deployment that take the place of the line's; of a section, its keys do, at any depth.
 
@@ -64,7 +73,8 @@ def to_deployment(
     """
     asked = _Asked(args)
     fields = asked.fields()
-    fields["model"] = model if model is not None else asked.model((settings or {}).get("runner"))
+    named = asked.model((settings or {}).get("runner")) if model is None else None
+    fields["model"] = model if named is None else named.shape
     for name, value in (("gpu", gpu), ("gpus_per_node", gpus_per_node), ("software", software)):
         if value is not None:
             fields[name] = value
@@ -73,7 +83,9 @@ def to_deployment(
     if env:
         fields["env"] = dict(env)
     fields = overlaid(fields, settings or {})
-    return ServedDeployment(Deployment(**fields), tuple(asked.assumptions), tuple(asked.ignored))
+    return ServedDeployment(
+        Deployment(**fields), tuple(asked.assumptions), tuple(asked.ignored), named, gpu is None
+    )
 
 
 def overlaid(fields: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -135,7 +147,7 @@ class _Asked:
     def _speculative(self) -> dict[str, Any]:
         given = self.args.values.get("speculative_config")
         if given is not None and not isinstance(given, dict):
-            raise _refused("--speculative-config", "is not a JSON object", "ValidationError")
+            raise _refused("--speculative-config", "--speculative-config is not a JSON object", "ValidationError")
         config = dict(given or {})
         for dest, key in SPECULATIVE:
             value = self.args.values.get(dest)
@@ -143,41 +155,36 @@ class _Asked:
                 continue
             if key in config:
                 flag = "--" + dest.replace("_", "-")
-                raise _refused(flag, f"and --speculative-config.{key} exclude each other", "ValueError")
+                message = f"{flag} and --speculative-config.{key} exclude each other"
+                raise _refused(flag, message, "ValueError", "drop one of the two")
             config[key] = value
         config = {key.replace("-", "_"): value for key, value in config.items()}
         for key in [key for key in config if key in table("config_fields")["speculative_config"]["fields"]]:
             del config[key]
             self.ignored.append(_not_modelled("speculative_config", key))
-        return with_draft(config, lambda name: self._shape(name, "draft", "Draft model"))
+        return with_draft(config, lambda name: self._named(name, "draft", "Draft model").shape)
 
-    def model(self, runner: str | None = None) -> ModelShape:
+    def model(self, runner: str | None = None) -> NamedModel:
         name = self.args.model if self.args.model is not None else self.args.get("model")
         if self.args.model is None:
             self.assumptions.append(f"Model: {name}, vLLM's default; the line names none.")
-        return self._shape(str(name), runner or self.args.values.get("runner", "auto"), "Model")
+        return self._named(str(name), runner or self.args.values.get("runner", "auto"), "Model")
 
-    def _shape(self, name: str, runner: str, what: str) -> ModelShape:
-        from .catalogue import load_model
-
-        try:
-            return load_model(name, runner=runner)
-        except InputError as error:
-            if error.code not in ("CG910", "CG915"):
-                raise
-        except RuntimeError:  # ~NAME of a user who is not here
-            pass
-        said = shorten(shown(name), 80)
-        self.assumptions.append(
-            f"{what}: a dense 8B decoder in the place of {said}, which is neither here nor in the catalogue."
-        )
-        return ModelShape(name=said)
+    def _named(self, name: str, runner: str, what: str) -> NamedModel:
+        found = named_model(name, runner)
+        if not found.is_known:
+            stands = f"the shape of {found.like}" if found.like else found.stand_in
+            self.assumptions.append(
+                f"{what}: {stands} in the place of {found.name}, which is neither here nor in the catalogue."
+            )
+        return found
 
 
 def _level(text: str) -> int:
     level = LEVELS.get(text)
     if level is None:
-        raise _refused("-O", f"{shorten(text, 40)!r} is no optimisation level", "ValidationError", "give -O0 to -O3")
+        message = f"{shorten(text, 40)!r} is no optimisation level"
+        raise _refused("--optimization-level", message, "ValidationError", "give -O0 to -O3")
     return level
 
 
@@ -186,6 +193,4 @@ def _not_modelled(section: str, key: str) -> str:
 
 
 def _refused(where: str, message: str, raised_as: str, fix: str | None = None) -> StartupError:
-    return StartupError(
-        f"{where}: {message}", code="CG903", raised_as=raised_as, raised_in="EngineArgs", where=where, fix=fix
-    )
+    return StartupError(message, code="CG903", raised_as=raised_as, raised_in="EngineArgs", where=where, fix=fix)

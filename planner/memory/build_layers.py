@@ -133,7 +133,7 @@ class _Run:
         self._built: dict[tuple[CacheLayers, str, str, bool], BuiltLayer] = {}
 
     def build(self, group: CacheLayers, index: int, draft: Draft | None) -> StageLayer:
-        name = group.name.format(index)
+        name = group.name.format(index + group.name_offset)
         if group.kind == "attention" and self.settings.cache_dtype == "auto":
             self._apply_scheme(draft)
         kv_dtype = self._layer_dtype(group, index)

@@ -22,13 +22,21 @@ from .kv_specs import AttentionSpec, KVCacheSpec, MambaSpec, RequestLimits, Slid
 if TYPE_CHECKING:
     from .kv_layout import KVCacheLayout
 
+POOL = Rule(
+    "CG584",
+    title="A block of the KV cache holds a page of each layer of the longest group.",
+    why="All groups draw blocks of one pool, so a block must do for any of them.",
+    example="32 layers, 8 KV heads of 128 in bfloat16, blocks of 16: 32 pages of 65,536 bytes, 2 MiB a block.",
+    instead="Nothing: it follows from the model, --block-size and --kv-cache-dtype.",
+    source="vllm/v1/core/kv_cache_planning.py:574-605",
+)
 SLIDING_UNDER_DCP = Rule(
     "CG564",
     title="Decode context parallelism cannot shard a sliding window.",
     why="The window moves over the ranks that hold the tokens; vLLM asserts that it does not.",
     example="DeepSeek-V4-Pro with --decode-context-parallel-size 8 does not start.",
     instead="Leave --decode-context-parallel-size out.",
-    source="vllm/v1/kv_cache_interface.py:978-982",
+    source="vllm/v1/kv_cache_interface.py:946-950",
 )
 EMPTY_PAGE = Rule(
     "CG565",
@@ -36,7 +44,7 @@ EMPTY_PAGE = Rule(
     why="Compressed layers store one state for several tokens; a shorter block stores none, and vLLM divides by zero.",
     example="DeepSeek-V4-Flash with --block-size 8: its compressed layers store a state for 128 tokens.",
     instead="Leave --block-size out.",
-    source="vllm/v1/kv_cache_interface.py:1400-1404",
+    source="vllm/v1/kv_cache_interface.py:1381-1385",
 )
 
 _STAGE = "initialize_kv_caches"

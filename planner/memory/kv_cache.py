@@ -23,6 +23,16 @@ from .kv_merge import Facts
 from .kv_plan import KVCachePlan, PlanningSettings
 from .kv_specs import AttentionSpec, KVCacheSpec, RequestLimits
 
+IN_FLIGHT = Rule(
+    "CG585",
+    title="A window keeps the tokens of all batches under way, since 0.26.",
+    why="Blocks are freed when a step is done. With asynchronous scheduling the next one has begun by then.",
+    example="A window of 128 with --max-num-batched-tokens 8192 on runner V2: 128 - 1 + 2 x 8192 tokens, 1033 blocks"
+    " of 16.",
+    instead="Lower --max-num-batched-tokens where windows take most of the cache.",
+    source="vllm/config/vllm.py:588-609",
+    since="0.26.0",
+)
 HYBRID_MANAGER = Rule(
     "CG580",
     title="The hybrid KV cache manager cannot be forced on where vLLM switches it off.",
@@ -30,7 +40,7 @@ HYBRID_MANAGER = Rule(
     " table for all layers.",
     example="Llama 4 with an EAGLE3 draft model and --no-disable-hybrid-kv-cache-manager does not start.",
     instead="Leave --no-disable-hybrid-kv-cache-manager out; vLLM decides itself.",
-    source="vllm/config/vllm.py:2222-2292",
+    source="vllm/config/vllm.py:2222-2293",
 )
 
 _ALLOW_CHUNKED = "VLLM_ALLOW_CHUNKED_LOCAL_ATTN_WITH_HYBRID_KV_CACHE"

@@ -22,7 +22,7 @@ from .kv_blocks import (
     tensor_parallel_replicas,
 )
 from .kv_groups import GroupSpec, KVCacheGroup, group_layers
-from .kv_layout import KVCacheLayout, resolve_layout
+from .kv_layout import DEFAULT_PREFERENCE, KVCacheLayout, resolve_layout
 from .kv_merge import Facts, UniformTypeKVCacheSpecs
 from .kv_plan import KVCachePlan, PlannedGroup, PlanningSettings
 from .kv_prefix import PrefixSteps, prefix_steps
@@ -51,7 +51,26 @@ NOTHING_TO_FIT = Rule(
     why="The longest length that fits is looked for; here it is 0.",
     example="--max-model-len auto with --num-gpu-blocks-override 1 on 0.33.0: the one block is the null block.",
     instead="Raise --gpu-memory-utilization, or spread the model over more GPUs.",
-    source="vllm/v1/core/kv_cache_planning.py:1386-1390",
+    source="vllm/v1/core/kv_cache_planning.py:1380-1384",
+)
+NULL_BLOCK = Rule(
+    "CG576",
+    title="One block of the KV cache belongs to no request.",
+    why="Freed places of a block table point to it, the null block. Since 0.29 the checks of memory leave it out.",
+    example="512 blocks hold a request of 511 blocks. Of 8192 tokens in blocks of 16 vLLM 0.28 starts with 512 blocks,"
+    " 0.29 needs 513.",
+    instead="Leave room for one block more than the longest request takes.",
+    source="vllm/v1/core/kv_cache_planning.py:1533-1543",
+    since="0.29.0",
+)
+CAPACITY = Rule(
+    "CG581",
+    title="The KV cache size that vLLM logs counts requests of the longest length.",
+    why="Layers with a window or a state take few blocks of a long request and many of a short one; the number says how"
+    " many tokens fit where every request is as long as --max-model-len.",
+    example="5120 blocks of 16 tokens and --max-model-len 8192: 512 blocks a request, 10.00x, 81,920 tokens.",
+    instead="For another mix of requests divide the blocks by what each takes.",
+    source="vllm/v1/core/kv_cache_utils.py:1061-1155",
 )
 OVERRIDE = Rule(
     "CG577",
@@ -59,7 +78,7 @@ OVERRIDE = Rule(
     why="It is for tests of preemption. More blocks than the memory holds fail when they are allocated.",
     example="--num-gpu-blocks-override 100 with room for 512 blocks: 100 are used.",
     instead="Leave it out, and size the cache by --gpu-memory-utilization or --kv-cache-memory-bytes.",
-    source="vllm/v1/core/kv_cache_planning.py:1489-1508",
+    source="vllm/v1/core/kv_cache_planning.py:1512-1531",
 )
 
 _GIB = 1 << 30
@@ -114,7 +133,9 @@ def plan_kv_cache(
     found: list[Finding] = []
     layout = None
     if facts["layout"]["resolved"] and layers:
-        layout = resolve_layout(settings.layouts, layers.values(), settings.requested_layout, facts)
+        layout = resolve_layout(
+            settings.layouts or DEFAULT_PREFERENCE, layers.values(), settings.requested_layout, facts
+        )
     groups = group_layers(layers, facts, layout, settings.hybrid_manager, found)
     if not groups:
         length = settings.limits.max_model_len

@@ -1,6 +1,6 @@
 """The layers of a model in groups: every group has a block table of its own, and all draw blocks of one pool.
 
-Source: vllm/v1/core/kv_cache_planning.py:420-560 and 1113-1200.
+Source: vllm/v1/core/kv_cache_planning.py:416-558 and 1113-1200.
 """
 
 from __future__ import annotations
@@ -22,13 +22,22 @@ from .kv_specs import AttentionSpec, HiddenStateCacheSpec, KVCacheSpec, MambaSpe
 if TYPE_CHECKING:
     from .kv_layout import KVCacheLayout
 
+GROUPS = Rule(
+    "CG586",
+    title="Layers that keep the same tokens share a block table: a KV cache group.",
+    why="A sliding window frees blocks that full attention still needs. Groups are made about equally long, because a"
+    " block has room for the longest.",
+    example="gpt-oss-20b: 12 full and 12 sliding layers are two groups of 12.",
+    instead="--disable-hybrid-kv-cache-manager makes one group, which keeps all tokens of all layers.",
+    source="vllm/v1/core/kv_cache_planning.py:416-558",
+)
 PADDING_LAYERS = Rule(
     "CG575",
     title="Groups of unequal length waste the difference.",
     why="A block of the pool holds one page of each layer of the longest group; a shorter group leaves the rest empty.",
     example="10 full and 52 sliding layers: groups of 10, 9, 9, 9, 9, 8 and 8, and up to 15.38 % wasted.",
     instead="Nothing: the layers are the model's. A draft model with layers of the rarer kind evens the groups out.",
-    source="vllm/v1/core/kv_cache_planning.py:526-545",
+    source="vllm/v1/core/kv_cache_planning.py:520-541",
 )
 GLM5_NEXT = Rule(
     "CG574",
@@ -36,7 +45,7 @@ GLM5_NEXT = Rule(
     why="vLLM had a grouping for this one model; since 0.32 the packed layout serves it.",
     example="A model with Mamba layers, MLA layers and compressed indexer layers on 0.31.0.",
     instead="Ask with --assume-release 0.32.0 for an estimate.",
-    source="vllm/v1/core/kv_cache_utils.py:_get_kv_cache_groups_glm5_next",
+    source="vllm/v1/core/kv_cache_utils.py:1213-1290",
     since="0.30.0",
     until="0.31.0",
     release="0.31.0",

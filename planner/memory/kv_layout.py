@@ -22,7 +22,7 @@ NO_COMMON_LAYOUT = Rule(
     example="Llama 3.3 70B with --kv-cache-dtype turboquant_4bit_nc on SM 10.0: FLASHINFER takes LBHNC or BLHNC for the"
     " skipped layers, TURBOQUANT only LBNHC.",
     instead="Choose another --attention-backend or --kv-cache-dtype.",
-    source="vllm/v1/attention/backends/utils.py:243-283",
+    source="vllm/v1/attention/backends/utils.py:243-279",
     since="0.29.0",
 )
 LAYOUT_REFUSED = Rule(
@@ -31,7 +31,7 @@ LAYOUT_REFUSED = Rule(
     why="The variable is an order, not a wish.",
     example="VLLM_KV_CACHE_LAYOUT=HND with a TurboQuant cache does not start on 0.33.0.",
     instead="Unset VLLM_KV_CACHE_LAYOUT.",
-    source="vllm/v1/attention/backends/utils.py:363-370",
+    source="vllm/v1/attention/backends/utils.py:362-368",
     since="0.29.0",
 )
 PAGES_NOT_EXPRESSIBLE = Rule(

@@ -38,7 +38,7 @@ WINDOWS_DIFFER = Rule(
     why="One spec stands for all of them, and it has one window.",
     example="A model with windows of 512 and 1024 tokens and --disable-hybrid-kv-cache-manager does not start.",
     instead="Leave the hybrid KV cache manager on.",
-    source="vllm/v1/kv_cache_interface.py:624-634",
+    source="vllm/v1/kv_cache_interface.py:650-660",
 )
 
 _ATTENTION_FIELDS = tuple(f.name for f in fields(AttentionSpec) if f.compare)

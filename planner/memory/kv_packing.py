@@ -1,7 +1,7 @@
 """Groups of layers whose pages differ in size and lie side by side in one block: DeepSeek V4, and since 0.29 any model
 whose layout has the blocks outermost.
 
-Source: vllm/v1/core/kv_cache_planning.py:903-1055; until 0.28 vllm/v1/core/kv_cache_utils.py:1499-1670 @ 0.25.1.
+Source: vllm/v1/core/kv_cache_planning.py:879-1041; until 0.28 vllm/v1/core/kv_cache_utils.py:1499-1670 @ 0.25.1.
 """
 
 from __future__ import annotations
@@ -29,8 +29,21 @@ LAYERS_LOST = Rule(
     " asserts that there is none.",
     example="Sliding layers of two page sizes, of one more than of the other, beside full layers of a third.",
     instead="Choose a layout with the layers outermost: VLLM_KV_CACHE_LAYOUT=LBNHC, where the backends take it.",
-    source="vllm/v1/core/kv_cache_planning.py:1220-1236",
+    source="vllm/v1/core/kv_cache_planning.py:1218-1234",
     since="0.29.0",
+)
+
+NO_TUPLES = Rule(
+    "CG587",
+    title="Until 0.28 the windows of DeepSeek V4 must pair with its full layers.",
+    why="Layers were laid out in tuples, one of each page size. No place is left for a window whose page exceeds"
+    " every full page, nor for page sizes of unequally many layers.",
+    example="DeepSeek-V4-Flash with --block-size 128 stops with an AssertionError on 0.25.1.",
+    instead="Leave --block-size out.",
+    source="vllm/v1/core/kv_cache_utils.py:1626-1652",
+    since="0.20.2",
+    until="0.28.0",
+    release="0.25.1",
 )
 
 
@@ -157,22 +170,35 @@ def in_layer_tuples(specs: Mapping[str, KVCacheSpec], facts: Facts) -> list[Unif
     whole = bundle(full, facts) if full else None
     if whole is None:
         return None
-    buckets = [_sliding_bucket(part, whole, facts) for part in sliding.values()]
-    size = approximate_gcd(
-        [whole.most_layers_of_one_page_size(), *(b.whole.most_layers_of_one_page_size() for b in buckets)],
-        at_least=whole.most_layers_of_one_page_size(),
-    )
+    parts = [UniformTypeKVCacheSpecs(block_size, part) for (block_size, _), part in sliding.items()]
+    counts = [part.most_layers_of_one_page_size() for part in (whole, *parts)]
+    size = approximate_gcd(counts, at_least=counts[0])
+    buckets = [_sliding_bucket(part, whole, facts) for part in parts]
     groups = [whole]
     for bucket in buckets:
         groups += bucket.split(_cdiv(bucket.whole.most_layers_of_one_page_size(), size), facts)
     return groups
 
 
-def _sliding_bucket(specs: dict[str, KVCacheSpec], full: UniformTypeKVCacheSpecs, facts: Facts) -> _Bucket:
+def _sliding_bucket(part: UniformTypeKVCacheSpecs, full: UniformTypeKVCacheSpecs, facts: Facts) -> _Bucket:
+    specs = part.specs
+    fits = True
     if facts["packing"]["tuples_pad_pages"]:
         sizes = full.page_sizes()
+        fits = all(spec.page_size_bytes <= sizes[-1] for spec in specs.values())
         specs = {name: _padded(spec, sizes) for name, spec in specs.items()}
-    return _Bucket(UniformTypeKVCacheSpecs(next(iter(specs.values())).block_size, specs))
+    bucket = _Bucket(UniformTypeKVCacheSpecs(part.block_size, specs))
+    if fits and bucket.is_balanced:
+        return bucket
+    raise StartupError(
+        "the windows of DeepSeek V4 do not pair with its full layers",
+        code=NO_TUPLES.code,
+        stage="initialize_kv_caches",
+        raised_as="AssertionError",
+        raised_in="_get_kv_cache_groups_uniform_groups",
+        where="--block-size",
+        fix=NO_TUPLES.instead,
+    )
 
 
 def _padded(spec: KVCacheSpec, sizes: Sequence[int]) -> KVCacheSpec:

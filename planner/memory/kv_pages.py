@@ -1,6 +1,6 @@
 """Pages of one size for all layers, so that any layer may take any block.
 
-Source: vllm/v1/core/kv_cache_planning.py:342-409.
+Source: vllm/v1/core/kv_cache_planning.py:346-408.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ NOT_ONE_SIZE = Rule(
     " kernel reads pages by their stride; MLA reads rows without gaps.",
     example="An MLA model with a draft model of a larger page that does not divide it.",
     instead="Choose another --kv-cache-dtype or --block-size, or leave the draft model out.",
-    source="vllm/v1/core/kv_cache_planning.py:394-409",
+    source="vllm/v1/core/kv_cache_planning.py:392-406",
 )
 PADDING_OUTGROWN = Rule(
     "CG567",
@@ -27,7 +27,7 @@ PADDING_OUTGROWN = Rule(
     why="vLLM grows the block of a layer with a small page and keeps the old padding, which is then too small.",
     example="Laguna-S-2.1-FP8 with --kv-cache-dtype fp8 --kv-cache-dtype-skip-layers 0 stops with an AssertionError.",
     instead="Leave --kv-cache-dtype-skip-layers out, or list all layers of the kind.",
-    source="vllm/v1/core/kv_cache_planning.py:392-397, vllm/v1/kv_cache_interface.py:596-600",
+    source="vllm/v1/core/kv_cache_planning.py:392-406, vllm/v1/kv_cache_interface.py:596-600",
 )
 
 _UNIFY = "unify_kv_cache_spec_page_size"

@@ -25,7 +25,7 @@ class PlanningSettings:
         block_size: of the cache configuration; kept where the model has no KV cache.
         tensor_parallel_size, decode_context_parallel_size: ranks.
         extra_retained_tokens: tokens kept behind each window for chained draft modules.
-        layouts: `supported_layouts` of the workers; () before 0.29.
+        layouts: `supported_layouts` of the workers; (): the backends have no wish, or the release is before 0.29.
         requested_layout: VLLM_KV_CACHE_LAYOUT, or None.
         prefix_caching: prefixes of requests are cached.
         has_connector: a KV connector reads the block hashes.

@@ -1,6 +1,6 @@
 """Where a prefix may be found again: the token steps of the scheduler, of the block hashes and of the hits.
 
-Source: vllm/v1/core/kv_cache_utils.py:746-960.
+Source: vllm/v1/core/kv_cache_utils.py:740-950.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ COMPRESSION = Rule(
     why="A state of several tokens cannot be shared in part.",
     example="DeepSeek V4 with blocks shorter than the 128 tokens of its most compressed layers.",
     instead="Leave --block-size out.",
-    source="vllm/v1/core/kv_cache_utils.py:905-927",
+    source="vllm/v1/core/kv_cache_utils.py:899-917",
     since="0.29.0",
 )
 

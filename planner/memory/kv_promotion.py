@@ -2,7 +2,7 @@
 
 Only the allocation changes; the layers still compute their window.
 
-Source: vllm/v1/core/kv_cache_planning.py:762-900.
+Source: vllm/v1/core/kv_cache_planning.py:744-876.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ NOT_UNIFIED = Rule(
     why="One block table serves the whole model then. Windows can be cached as full attention, Mamba states cannot.",
     example="Nemotron-Nano-9B-v2 with --disable-hybrid-kv-cache-manager does not start.",
     instead="Leave --disable-hybrid-kv-cache-manager out.",
-    source="vllm/v1/core/kv_cache_planning.py:833-838",
+    source="vllm/v1/core/kv_cache_planning.py:810-814",
 )
 BOUNDED_REPLAY = Rule(
     "CG571",
@@ -38,7 +38,7 @@ BOUNDED_REPLAY = Rule(
     why="vLLM copies a field of the windowed layers that full layers do not have, and stops with a TypeError.",
     example="DeepSeek-V4-Flash with --disable-hybrid-kv-cache-manager does not start on 0.33.0.",
     instead="Leave --disable-hybrid-kv-cache-manager out.",
-    source="vllm/v1/core/kv_cache_planning.py:815-828",
+    source="vllm/v1/core/kv_cache_planning.py:792-808",
     since="0.31.0",
 )
 MANAGER_OFF = Rule(
@@ -47,7 +47,7 @@ MANAGER_OFF = Rule(
     why="One block table serves all layers, so blocks outside a window are not freed.",
     example="gemma-3-27b-it with --disable-hybrid-kv-cache-manager keeps all tokens of its 52 sliding layers.",
     instead="Leave --disable-hybrid-kv-cache-manager out; the same memory then holds more tokens.",
-    source="vllm/v1/core/kv_cache_planning.py:876-900",
+    source="vllm/v1/core/kv_cache_planning.py:853-876",
 )
 FALLBACK = Rule(
     "CG579",
@@ -55,7 +55,7 @@ FALLBACK = Rule(
     why="The page of MLA cannot be padded to that of the other layers.",
     example="An MLA model with a draft model that slides a window.",
     instead="Use a draft model without a sliding window.",
-    source="vllm/v1/core/kv_cache_planning.py:842-873",
+    source="vllm/v1/core/kv_cache_planning.py:819-850",
     since="0.27.1",
 )
 

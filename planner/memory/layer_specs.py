@@ -112,7 +112,8 @@ class SpecMaker:
         made = self._plain(built, settings)
         if isinstance(made, AttentionSpec) and built.chosen is not None:
             made = self._adjusted(made, built.chosen)
-        return replace(made, is_draft=True) if built.is_draft else made
+        marked = built.is_draft and self.facts["specs"]["has_draft_mark"]
+        return replace(made, is_draft=True) if marked else made
 
     def _plain(self, built: BuiltLayer, settings: CacheSettings) -> KVCacheSpec:
         kind = built.layers.kind
@@ -154,9 +155,10 @@ class SpecMaker:
             if is_turboquant(kv_dtype) and self.facts["specs"]["turboquant_class"]:
                 return TQFullAttentionSpec(**common)
             return FullAttentionSpec(**common)
-        spec = SlidingWindowSpec(
-            sliding_window=layers.sliding_window, page_size_padded=settings.skip_page_size_padded, **common
-        )
+        window = layers.sliding_window
+        if layers.window_without_self and self.facts["specs"]["counts_own_token"]:
+            window += 1
+        spec = SlidingWindowSpec(sliding_window=window, page_size_padded=settings.skip_page_size_padded, **common)
         return replace(spec, block_size=self._sliding_block(spec, chosen, settings))
 
     def _sliding_block(self, spec: SlidingWindowSpec, chosen: LayerBackend, settings: CacheSettings) -> int:
@@ -194,8 +196,8 @@ class SpecMaker:
             cache_dtype_str=kv_dtype,
             kv_quant_mode=quant_mode(kv_dtype),
             state_content_bytes=content,
-            topk_buffer_width=layers.index_topk,
-            is_index_group_leader=layers.leads_index_group,
+            topk_buffer_width=layers.index_topk if self.facts["specs"]["has_topk_width"] else None,
+            is_index_group_leader=layers.leads_index_group and self.facts["specs"]["has_index_groups"],
         )
 
     def _sparse_part(self, built: BuiltLayer, settings: CacheSettings) -> AttentionSpec:

@@ -14,6 +14,7 @@ from ..compare.fields import SECTIONS
 from ..trace import RULES
 from . import diff_words as words
 from .console import console
+from .tables import show_list
 
 MODE_STYLES = {"FULL": "full", "PIECEWISE": "piecewise", "NONE": "eager"}
 KIND_STYLES = {"new": "full", "gone": "eager", "changed": "piecewise", "applied": "faint"}
@@ -35,7 +36,7 @@ def show(
         _show_causes(out, comparison)
         _show_restores(out, comparison)
     _show_quiet(out, comparison)
-    _show_assumptions(out, assumptions)
+    show_list(out, "Assumed", assumptions)
 
 
 def show_notes(first: str, last: str, notes: Sequence[Note], out: Console | None = None) -> None:
@@ -153,17 +154,3 @@ def _show_quiet(out: Console, comparison: Comparison) -> None:
 
 def _faint(lines: Iterable[str]) -> list[Text]:
     return [Text(line, style="faint") for line in lines]
-
-
-def _show_assumptions(out: Console, assumptions: Iterable[str]) -> None:
-    lines = list(assumptions)
-    if not lines:
-        return
-    out.print()
-    out.print(Text("Assumed", style="key"))
-    grid = Table.grid(padding=(0, 1, 0, 0))
-    grid.add_column()
-    grid.add_column()
-    for line in lines:
-        grid.add_row("•", line)
-    out.print(grid)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ..releases import SUPPORTED, holds
 from ..trace import Rule
-from .rules import FAMILIES, all_rules, releases_of, source_of
+from .rules import FAMILIES, all_rules, parts_of
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -98,14 +98,7 @@ def pages(rules: Iterable[Rule]) -> str:
             family = rule.code[2]
             lines += ["", f"## CG{family}xx: {FAMILIES[family]}"]
         lines += ["", f"### {rule.code}", "", f"**{rule.title}**", ""]
-        for name, text in (
-            ("Why", rule.why),
-            ("Example", rule.example),
-            ("Instead", rule.instead),
-            ("Source", source_of(rule)),
-            ("Releases", releases_of(rule)),
-        ):
-            lines.append(f"- {name}: {text}")
+        lines += [f"- {name}: {text}" for name, text in parts_of(rule)]
     return "\n".join(lines) + "\n"
 
 

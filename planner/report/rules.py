@@ -82,15 +82,20 @@ def show_page(rule: Rule, out: Console | None = None) -> None:
     grid = Table.grid(padding=(0, 2, 0, 0))
     grid.add_column(style="key", no_wrap=True)
     grid.add_column()
-    for name, text in (
+    for name, text in parts_of(rule):
+        grid.add_row(name, text)
+    out.print(grid)
+
+
+def parts_of(rule: Rule) -> tuple[tuple[str, str], ...]:
+    """The parts of a page below its title, each with its name."""
+    return (
         ("Why", rule.why),
         ("Example", rule.example),
         ("Instead", rule.instead),
         ("Source", source_of(rule)),
         ("Releases", releases_of(rule)),
-    ):
-        grid.add_row(name, text)
-    out.print(grid)
+    )
 
 
 def show_list(out: Console | None = None) -> None:

@@ -17,7 +17,7 @@ from ..inputs.launches.launch import Launch, Source
 from ..trace import RULES
 from .check_places import line_text, region, region_of
 from .check_results import NAMES, FileResult, forward
-from .rules import all_rules, releases_of, source_of
+from .rules import all_rules, parts_of
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/os/schemas/sarif-schema-2.1.0.json"
 LEVELS = {"error": "error", "warning": "warning", "info": "note"}
@@ -73,15 +73,14 @@ def _rule(code: str) -> dict[str, Any]:
     rule = RULES.get(code)
     if rule is None:
         return {"id": code, "shortDescription": {"text": code}}
-    pages = (("Why", rule.why), ("Example", rule.example), ("Instead", rule.instead), ("Source", source_of(rule)),
-             ("Releases", releases_of(rule)))  # fmt: skip
+    parts = parts_of(rule)
     return {
         "id": code,
         "shortDescription": {"text": rule.title},
         "fullDescription": {"text": rule.why},
         "help": {
-            "text": "\n".join([rule.title, *(f"{name}: {text}" for name, text in pages)]),
-            "markdown": "\n\n".join([f"**{rule.title}**", *(f"**{name}**: {text}" for name, text in pages)]),
+            "text": "\n".join([rule.title, *(f"{name}: {text}" for name, text in parts)]),
+            "markdown": "\n\n".join([f"**{rule.title}**", *(f"**{name}**: {text}" for name, text in parts)]),
         },
     }
 

@@ -15,8 +15,8 @@ import pytest
 from cgplan.check import ConfigEdit, Context, Report, TokenEdit, check_launch
 from cgplan.inputs.launches import ConfigText, Launch, Reading, Source, launch_of, read
 from cgplan.inputs.launches.asked import ask
-from cgplan.inputs.launches.edit_tokens import texts_after
-from cgplan.inputs.launches.rewrite import rewritten, target_of
+from cgplan.inputs.launches.edit.rewrite import rewritten, target_of
+from cgplan.inputs.launches.edit.tokens import texts_after
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 TRAPS = [

@@ -16,8 +16,9 @@ from cgplan.compare.moves import TOPICS, changed_facts, moves
 from cgplan.releases import SUPPORTED, table
 from cgplan.report.rules import all_rules
 
-ELSEWHERE = {"documented", "level_sources"}
-"""Fact files whose histories say where something stands, or what is said of it, not what vLLM does."""
+ELSEWHERE = {"documented", "kv_cache", "kv_planning", "level_sources"}
+"""Fact files whose histories say where something stands, or what is said of it, not what vLLM does; and those of the
+KV cache, whose sizes are not compared between releases."""
 
 NEIGHBOURS = list(pairwise(SUPPORTED))
 releases = st.sampled_from(SUPPORTED)

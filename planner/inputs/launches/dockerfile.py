@@ -8,11 +8,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from .commands import Found, Word, entrypoint_before, in_script, in_words
 from .image import is_vllm_image, release_of
+from .joined import Joined
 from .launch import EnvVariable, Hints, Launch, Reading, Remark, Source
-from .shell_joined import Joined
-from .yaml_tree import Places
+from .lines import next_line
+from .places import Places
+from .shell.commands import Found, Word, in_script, in_words
+from .shell.programs import entrypoint_before
+from .shell.word import made
 
 MAX_INSTRUCTIONS = 5_000
 
@@ -74,14 +77,14 @@ def instructions(source: Source) -> Iterator[Instruction]:
     at = 1 if text.startswith("\ufeff") else 0
     count = 0
     while at < len(text) and count < MAX_INSTRUCTIONS:
-        end = _line_end(text, at)
+        end = next_line(text, at)
         line = text[at:end].strip()
         found = _ESCAPE.fullmatch(line) if directives else None
         if found is not None:
             escape = found[1]
         directives = directives and line.startswith("#")
         if not line or line.startswith("#"):
-            at = end + 1
+            at = end
             continue
         joined, at = _joined(text, at, escape, places)
         head = _INSTRUCTION.match(joined.text)
@@ -98,24 +101,19 @@ def _joined(text: str, at: int, escape: str, places: Places) -> tuple[Joined, in
     joined = Joined(places)
     first = True
     while at < len(text):
-        end = _line_end(text, at)
-        line = text[at:end].rstrip(" \t\r")
+        end = next_line(text, at)
+        line = text[at:end].rstrip(" \t\r\n")
         bare = line.strip()
         if not first and (not bare or bare.startswith("#")):
-            at = end + 1  # comments and empty lines do not end a continued line
+            at = end  # comments and empty lines do not end a continued line
             continue
         first = False
         if not line.endswith(escape):
             joined.add(at, at + len(line))
-            return joined, end + 1
+            return joined, end
         joined.add(at, at + len(line) - 1)
-        at = end + 1
+        at = end
     return joined, at
-
-
-def _line_end(text: str, at: int) -> int:
-    end = text.find("\n", at)
-    return len(text) if end < 0 else end
 
 
 def _behind_documents(text: str, at: int, line: str) -> int:
@@ -241,13 +239,12 @@ def _started(stage: _Stage) -> tuple[list[Found], list[Remark]]:
             return in_script(stage.command.text, stage.command.span_of, env), remarks
         text = stage.command
         span = text.span_of(0, text.length)
-        shell = [Word(part, span, "made", False) for part in ("/bin/sh", "-c")]
+        shell = [made(part, span) for part in ("/bin/sh", "-c")]
         command = [*shell, Word(text.text, span, "word", True, "", text.span_of)]
     front = list(entry or [])
     if stage.entrypoint is None and command and is_vllm_image(stage.image):
         span = command[0].span
-        texts = entrypoint_before(stage.image, stage.hints.release, command)
-        front = [Word(text, span, "made", False) for text in texts]
+        front = [made(text, span) for text in entrypoint_before(stage.image, stage.hints.release, command)]
     return in_words([*front, *(command or [])], env), remarks
 
 

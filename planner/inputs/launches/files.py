@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 import sys
 from collections.abc import Iterator, Sequence
@@ -18,6 +19,8 @@ MAX_WALKED_BYTES = 2**20
 """Largest file of a folder that is read without being named."""
 MAX_WALKED = 200_000
 """Entries of folders that are looked at."""
+PATIENCE = 5.0
+"""Seconds for which a pipe that is named may have no writer."""
 
 _SKIPPED = frozenset((
     "node_modules", "__pycache__", "venv", "env", "site-packages", "dist", "build", "target",
@@ -27,6 +30,8 @@ _SUFFIXES = frozenset((
     ".containerfile", ".md", ".markdown", ".j2",
 ))  # fmt: skip
 _NAMES = ("dockerfile", "containerfile")
+_OPENED = re.compile(r"/(?:dev|proc/self)/fd/([0-9]{1,9})", re.ASCII)
+"""Files that this process was given open, as a shell names a pipe."""
 
 
 def load(path: str | Path) -> Source:
@@ -129,6 +134,11 @@ def _read(name: str) -> bytes:
             raise InputError(
                 f"{shorten(name)} is a folder", code="CG910", where=name, fix="name a file in it, or check the folder"
             )
+        if stat.S_ISFIFO(status.st_mode):
+            data = _read_pipe(name)
+            if len(data) > MAX_BYTES:
+                raise _too_large(name)
+            return data
         if not stat.S_ISREG(status.st_mode):
             raise InputError(f"{shorten(name)} is no regular file", code="CG910", where=name, fix="name a file, or -")
         if status.st_size > MAX_BYTES:
@@ -145,6 +155,50 @@ def _read(name: str) -> bytes:
     if len(data) > MAX_BYTES:
         raise _too_large(name)
     return data
+
+
+def _read_pipe(name: str) -> bytes:
+    """What comes out of a pipe such as `<(helm template .)`, until it ends, or is too much.
+
+    A pipe that nobody writes into would be waited for without end; one with a writer is, as standard input is.
+    """
+    opened = _OPENED.fullmatch(name)
+    if opened is not None:
+        with open(os.dup(int(opened[1])), "rb") as file:
+            return file.read(MAX_BYTES + 1)
+    descriptor = os.open(name, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        return _drained(descriptor, name)
+    finally:
+        os.close(descriptor)
+
+
+def _drained(descriptor: int, name: str) -> bytes:
+    import select
+    import time
+
+    found = bytearray()
+    was_open = False
+    until = time.monotonic() + PATIENCE
+    while len(found) <= MAX_BYTES:
+        select.select([descriptor], [], [], 0.1)
+        try:
+            part = os.read(descriptor, 2**16)
+        except BlockingIOError:
+            was_open = True  # someone holds it open, and writes nothing yet
+            continue
+        if part:
+            was_open = True
+            found += part
+        elif was_open:
+            break
+        elif time.monotonic() > until:
+            raise InputError(
+                f"nothing writes into the pipe {shorten(name)}", code="CG910", where=name, fix="name a file"
+            )
+        else:
+            time.sleep(0.02)
+    return bytes(found)
 
 
 def _decoded(data: bytes, name: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -107,6 +107,10 @@ class Hints(NamedTuple):
     gpu_span: Span | None = None
     gpus_span: Span | None = None
 
+    def with_gpus_of(self, other: Hints) -> Hints:
+        """These hints with the number of GPUs of the others, where they have one."""
+        return self if other.gpus is None else self._replace(gpus=other.gpus, gpus_span=other.gpus_span)
+
 
 NO_HINTS = Hints()
 
@@ -166,6 +170,17 @@ class Launch:
     @property
     def environment(self) -> dict[str, str]:
         return {variable.name: variable.value for variable in self.env if variable.value is not None}
+
+
+def label_with_line(label: str, tokens: Iterable[LaunchToken]) -> str:
+    """The label of a server that is one of several, with the line of its first token that is in the text."""
+    line = first_line(tokens)
+    return label if line is None else f"{label}, line {line}"
+
+
+def first_line(tokens: Iterable[LaunchToken]) -> int | None:
+    """The line of the first token that is in the text."""
+    return next((token.span.line for token in tokens if token.style != "made"), None)
 
 
 class Reading(NamedTuple):

@@ -9,14 +9,15 @@ from typing import NamedTuple
 
 from ...errors import InputError
 from . import script
-from .launch import Launch, Reading, Remark, Source
-from .yaml_tree import Places
+from .launch import Launch, Reading, Remark, Source, first_line
+from .places import Places
 
 MAX_CHARS = 2**20
 MAX_BLOCKS = 100
 
-_FENCE = re.compile(r"^(?P<indent>[ \t>]*)(?P<fence>`{3,}|~{3,})[ \t]*(?P<lang>[\w+-]*)[^\n]*$", re.MULTILINE)
-_SHELL = ("bash", "sh", "shell", "zsh", "console", "shell-session", "sh-session", "terminal", "")
+_FENCE = re.compile(r"^(?P<indent>[ \t>]*)(?P<fence>`{3,}|~{3,})[ \t]*(?P<lang>[\w+-]*)[^`\n]*$", re.MULTILINE)
+SHELL = ("bash", "sh", "shell", "zsh", "console", "shell-session", "sh-session", "terminal", "")
+"""Languages of fenced blocks that are commands."""
 _YAML = ("yaml", "yml", "json")
 _PROMPT = re.compile(r"^[ \t]*(?:\([\w.-]+\)[ \t]*)?(?:[\w.-]+@[\w.-]+[^\n$#]{0,60})?[$#%][ \t]+(?=\S)", re.MULTILINE)
 _COMMAND = re.compile(r"^[ \t]*(?:\([\w.-]+\)[ \t]*)?(?:[\w.-]+@[\w.-]+[^\n$#]{0,60})?\$[ \t]+(?=\S)")
@@ -41,7 +42,7 @@ def launches(source: Source) -> Reading:
     for block in _wanted(text):
         blank = blank or _VISIBLE.sub(" ", text)
         body = text[block.start : block.end]
-        if block.language in _SHELL:
+        if block.language in SHELL:
             body = _without_prompts(body)
         inside = Source(source.name, blank[: block.start] + body)
         try:
@@ -73,7 +74,7 @@ def blocks(text: str) -> Iterator[Block]:
 def _wanted(text: str) -> Iterator[Block]:
     count = 0
     for block in blocks(text):
-        known = block.language in _SHELL or block.language in _YAML
+        known = block.language in SHELL or block.language in _YAML
         if known and "vllm" in text[block.start : block.end].lower():
             count += 1
             if count > MAX_BLOCKS:
@@ -110,5 +111,5 @@ def _without_prompts(text: str) -> str:
 
 
 def _label(launch: Launch) -> str:
-    line = next((token.span.line for token in launch.tokens if token.style != "made"), 1)
-    return launch.label if launch.label and not launch.label.startswith("line ") else f"line {line}"
+    own = launch.label if not launch.label.startswith("line ") else ""
+    return own or f"line {first_line(launch.tokens) or 1}"

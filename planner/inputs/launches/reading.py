@@ -10,8 +10,16 @@ from .launch import Reading, Remark, Source
 
 MAX_CHARS = 16 * 2**20
 """Longest text that is read."""
+MAX_LINES = 1_000_000
+"""Most lines of it; what is kept of each is larger than an empty line."""
+MAX_SERVERS = 200
+"""Most servers of a text that are looked at."""
+MAX_REMARKS = 100
 
-_YAML_READERS = ("kubernetes", "compose", "recipes", "helm_values", "tasks", "serve_config", "yaml_scripts")
+_YAML_READERS = (
+    "kubernetes.manifests", "compose.services", "recipes", "kubernetes.helm_values", "tasks", "serve_config",
+    "yaml_scripts",
+)  # fmt: skip
 """Readers of YAML and JSON in the order in which they are asked."""
 
 _BY_SUFFIX = {
@@ -48,8 +56,15 @@ def read(source: Source) -> Reading:
             where=source.name or None,
             fix="name the manifest or script alone",
         )
+    if source.text.count("\n") > MAX_LINES:
+        raise InputError(
+            f"more than {MAX_LINES:,} lines",
+            code="CG914",
+            where=source.name or None,
+            fix="name the manifest or script alone",
+        )
     kind = kind_of(source)
-    reading = _read_as(source, kind)
+    reading = _first(_read_as(source, kind))
     if reading.launches or reading.remarks:
         return reading
     return _none("no vLLM server is started here")
@@ -131,6 +146,20 @@ def _read_as(source: Source, kind: str) -> Reading:
     if kind == "empty":
         return _none("the text is empty")
     return _none(f"this is {kind}; scripts, manifests, compose files, units and Dockerfiles are read")
+
+
+def _first(reading: Reading) -> Reading:
+    """The first servers and remarks of a reading, and where the rest begins."""
+    if len(reading.remarks) > MAX_REMARKS:
+        more = Remark("not_read", f"and {len(reading.remarks) - MAX_REMARKS:,} more remarks")
+        reading = reading._replace(remarks=(*reading.remarks[:MAX_REMARKS], more))
+    if len(reading.launches) <= MAX_SERVERS:
+        return reading
+    launches, rest = reading.launches[:MAX_SERVERS], reading.launches[MAX_SERVERS]
+    span = next((token.span for token in rest.tokens if token.style != "made"), None)
+    message = f"there are more than {MAX_SERVERS} servers; those from here on are not looked at"
+    more = Remark("not_read", message, span, "pass them in several files")
+    return Reading(launches, (*reading.remarks, more))
 
 
 def _none(message: str) -> Reading:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 
 from ...releases.gpus import known_as
-from .commands import Found, in_script
-from .launch import Hints, Launch, Reading, Source
-from .yaml_tree import Places
+from .launch import Hints, Launch, Reading, Source, first_line
+from .places import Places
+from .shell.commands import Found, in_script
 
 _BATCH = re.compile(r"^#(?:SBATCH|BSUB|PBS)[ \t]+(.*)$", re.MULTILINE)
 _GPUS = re.compile(
@@ -53,11 +53,8 @@ def batch_hints(text: str, places: Places) -> Hints:
 
 
 def _launch(source: Source, found: Found, several: bool, batch: Hints) -> Launch:
-    line = next((token.span.line for token in found.tokens), 1)
-    hints = found.hints
-    if hints.gpus is None:
-        hints = hints._replace(gpus=batch.gpus, gpus_span=batch.gpus_span)
+    hints = found.hints if found.hints.gpus is not None else found.hints.with_gpus_of(batch)
     if hints.gpu is None:
         hints = hints._replace(gpu=batch.gpu, gpu_span=batch.gpu_span)
-    label = f"line {line}" if several else ""
+    label = f"line {first_line(found.tokens) or 1}" if several else ""
     return Launch(source, "shell", label, found.tokens, found.env, hints=hints, remarks=found.remarks)

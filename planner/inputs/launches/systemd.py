@@ -6,10 +6,11 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from .commands import Found, Word, in_words
+from .joined import Joined
 from .launch import EnvVariable, Launch, Reading, Remark, Source
-from .shell_joined import Joined
-from .yaml_tree import Places
+from .lines import next_line
+from .places import Places
+from .shell.commands import Found, Word, in_words
 
 MAX_SETTINGS = 5_000
 MAX_WORDS = 6_000
@@ -50,6 +51,12 @@ def launches(source: Source) -> Reading:
     values = {variable.name: variable.value for variable in env}
     made: list[tuple[Found, Joined]] = []
     for value in started:
+        unclosed = _unclosed(value.text)
+        if unclosed is not None:
+            span = value.span_of(unclosed, unclosed + 1)
+            message = f"the quote {value.text[unclosed]} is not closed; systemd ignores the line"
+            remarks.append(Remark("not_read", message, span, "close it"))
+            continue
         for words in _commands(value, values, from_files):
             made.extend((found, value) for found in in_words(words, values))
     several = len(made) > 1
@@ -73,14 +80,14 @@ def settings(source: Source) -> Iterator[Setting]:
     at = 1 if text.startswith("\ufeff") else 0
     count = 0
     while at < len(text) and count < MAX_SETTINGS:
-        end = _line_end(text, at)
+        end = next_line(text, at)
         line = text[at:end].strip()
         header = _SECTION.match(text, at, end)
         if not line or line[0] in "#;":
-            at = end + 1
+            at = end
         elif header is not None:
             section = header[1]
-            at = end + 1
+            at = end
         else:
             joined, at = _joined(text, at, places)
             name = _SETTING.match(joined.text)
@@ -94,24 +101,30 @@ def _joined(text: str, at: int, places: Places) -> tuple[Joined, int]:
     joined = Joined(places)
     first = True
     while at < len(text):
-        end = _line_end(text, at)
-        line = text[at:end].rstrip("\r")
+        end = next_line(text, at)
+        line = text[at:end].rstrip("\r\n")
         if not first and line.lstrip()[:1] in ("#", ";"):
-            at = end + 1
+            at = end
             continue
         first = False
         if not line.endswith("\\"):
             joined.add(at, at + len(line.rstrip()))
-            return joined, end + 1
+            return joined, end
         joined.add(at, at + len(line) - 1)
         joined.put(" ", at + len(line) - 1)
-        at = end + 1
+        at = end
     return joined, at
 
 
-def _line_end(text: str, at: int) -> int:
-    end = text.find("\n", at)
-    return len(text) if end < 0 else end
+def _unclosed(text: str) -> int | None:
+    """Where a quote opens that nothing closes, or None."""
+    at = 0
+    for found in _WORD.finditer(text):
+        if (left := text[at : found.start()].strip()) != "":
+            return text.index(left[0], at)
+        at = found.end()
+    left = text[at:].strip()
+    return text.index(left[0], at) if left and left[0] in "\"'" else None
 
 
 def _variables(value: Joined) -> Iterator[EnvVariable]:

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from ...releases.gpus import known_as
-from .commands import Found, in_script
-from .compose_configs import with_config
+from .config_files import with_config
 from .image import release_of
-from .launch import EnvVariable, Hints, Launch, Reading, Remark, Source, Span
+from .launch import EnvVariable, Hints, Launch, Reading, Remark, Source, Span, label_with_line
+from .yaml_commands import in_scalar
 from .yaml_nodes import Mapping, Node, Scalar
 from .yaml_nodes import Sequence as Items
 
@@ -48,18 +48,12 @@ def _of_task(task: Mapping, source: Source) -> Iterator[Launch]:
     label = f"task {name.text}" if isinstance(name, Scalar) else "task"
     values = {variable.name: variable.value for variable in env}
     hints, amd = _hints(task)
-    starts = [found for script in _scripts(task) for found in _in(script, values)]
+    starts = [found for script in _scripts(task) for found in in_scalar(script, values)]
     for found in starts:
         tokens, files, notes = with_config(found.tokens, {})
-        own = found.hints
-        where = hints if own.gpus is None else hints._replace(gpus=own.gpus, gpus_span=own.gpus_span)
-        which = f"{label}, line {tokens[0].span.line}" if len(starts) > 1 else label
+        where = hints.with_gpus_of(found.hints)
+        which = label_with_line(label, tokens) if len(starts) > 1 else label
         yield Launch(source, "task", which, tokens, (*env, *found.env), files, where, (*found.remarks, *notes, *amd))
-
-
-def _in(script: Scalar, env: dict[str, str | None]) -> list[Found]:
-    inner = script.style if script.style in ("single", "double") else ""
-    return in_script(script.text, script.span_of, env, "word", inner)
 
 
 def _scripts(task: Mapping) -> Iterator[Scalar]:

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from ...errors import shorten
-from .commands import in_script
-from .compose_configs import with_config
-from .launch import Launch, Reading, Source
+from .config_files import with_config
+from .launch import Launch, Reading, Source, label_with_line
+from .yaml_commands import in_scalar
 from .yaml_nodes import Mapping, Node, Scalar
 from .yaml_nodes import Sequence as Items
 
@@ -40,12 +40,10 @@ def launches(documents: Sequence[Node], source: Source) -> Reading:
 
 def _of(document: Node, source: Source) -> Iterator[Launch]:
     for script in _scripts(document):
-        text = script.text
-        inner = text.style if text.style in ("single", "double") else ""
-        starts = in_script(text.text, text.span_of, {}, "word", inner)
+        starts = in_scalar(script.text, {})
         for found in starts:
             tokens, files, notes = with_config(found.tokens, {})
-            label = f"{script.path}, line {tokens[0].span.line}" if len(starts) > 1 else script.path
+            label = label_with_line(script.path, tokens) if len(starts) > 1 else script.path
             remarks = (*found.remarks, *notes)
             yield Launch(source, "task", label, tokens, found.env, files, found.hints, remarks)
 

@@ -1,0 +1,259 @@
+"""How the matrices of a checkpoint are quantised, read from its quantization_config.
+
+Patterns of modules that are left out come from the file. They are compared as text with * for anything, never run as
+regular expressions.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from fnmatch import fnmatchcase
+from typing import Any
+
+from ..weight_shape import Part, QuantScheme
+from .hf_node import ConfigNode
+
+MAX_PATTERNS = 4000
+"""Patterns that are looked at; published files have under 2,000."""
+
+# What a pattern may call the module of each part, after the layer's number.
+_STEMS: Mapping[str, tuple[str, ...]] = {
+    "attention": ("self_attn", "attn", "attention", "mixer"),
+    "mixer": ("linear_attn", "mixer", "mamba", "self_attn", "conv"),
+    "mlp": ("mlp", "feed_forward", "ffn", "mixer"),
+    "shared_expert": (
+        "mlp.shared_experts",
+        "mlp.shared_expert",
+        "ffn.shared_experts",
+        "feed_forward.shared_expert",
+        "mixer.shared_experts",
+        "block_sparse_moe.shared_experts",
+        "shared_mlp",
+    ),
+    "experts": (
+        "mlp.experts.0",
+        "mlp.experts",
+        "ffn.experts.0",
+        "ffn.experts",
+        "block_sparse_moe.experts.0",
+        "feed_forward.experts.0",
+        "feed_forward.experts",
+        "mixer.experts.0",
+        "mixer.experts",
+        "experts",
+        "experts.0",
+    ),
+}
+_LEAVES: Mapping[str, tuple[str, ...]] = {
+    "gate_up_proj": ("gate_proj", "up_proj", "gate_up_proj", "w1", "w3"),
+    "up_proj": ("up_proj", "w1"),
+    "down_proj": ("down_proj", "w2"),
+    "in_proj_qkv": ("in_proj_qkv", "in_proj_qkvz", "in_proj_z"),
+    "in_proj_ba": ("in_proj_ba", "in_proj_a", "in_proj_b"),
+    "kv_a_proj_with_mqa": ("kv_a_proj_with_mqa", "kv_a_proj"),
+    "wq_a": ("wq_a", "wkv", "fused_wqa_wkv"),
+}
+
+
+class Schemes:
+    """The schemes of a checkpoint, and which matrix is stored in which.
+
+    Attributes:
+        found: the schemes; a matrix names one by its index.
+        unsure: what was assumed of them, or "".
+    """
+
+    def __init__(self, found: list[QuantScheme], ignored: Iterable[str], named: Mapping[str, int], unsure: str) -> None:
+        self.found = found
+        self.unsure = unsure
+        self._named = named
+        self._exact: set[str] = set()
+        self._globs: list[str] = []
+        for pattern in list(ignored)[:MAX_PATTERNS]:
+            for text in _as_globs(pattern):
+                (self._globs.append if "*" in text else self._exact.add)(text)
+        self._globs = list(dict.fromkeys(self._globs))
+        self._by_layer: dict[str, list[str]] = {}
+        self._general: list[str] = []
+        for text in self._globs:
+            number = re.match(r"layers\.(\d+)", text)
+            if number and not text[number.end() :].startswith("*"):
+                self._by_layer.setdefault(number[1], []).append(text)
+            else:
+                self._general.append(text)
+
+    def of(self, name: str, part: Part, layer: int | None) -> int | None:
+        """The scheme of the matrix `name` of decoder layer `layer`; None: it is not quantised."""
+        candidates = _spellings(name, part, layer)
+        if self._named:
+            return next((self._named[text] for text in candidates if text in self._named), self._by_parent(candidates))
+        if part not in _STEMS or any(self._is_ignored(text, layer) for text in candidates):
+            return None
+        return 0
+
+    def _by_parent(self, candidates: list[str]) -> int | None:
+        for text in candidates:
+            while "." in text:
+                text = text.rpartition(".")[0]
+                if text in self._named:
+                    return self._named[text]
+        return None
+
+    def _is_ignored(self, text: str, layer: int | None) -> bool:
+        parent = text
+        while parent:
+            if parent in self._exact:
+                return True
+            parent = parent.rpartition(".")[0]
+        globs = [*self._general, *self._by_layer.get(str(layer), ())]
+        return any(fnmatchcase(text, pattern) or fnmatchcase(text, f"{pattern}.*") for pattern in globs)
+
+
+def read_schemes(root: ConfigNode, text: ConfigNode, name: str | None = None) -> Schemes:
+    """The schemes of the checkpoint; none where it is not quantised."""
+    config: Mapping[str, Any] | None = None
+    for node in (root, text):
+        for key in ("quantization_config", "compression_config"):
+            config = config or node.mapping(key)
+    if config is None:
+        return Schemes([], (), {}, "")
+    inner = config.get("quantization")
+    flat: Mapping[str, Any] = {**config, **inner} if isinstance(inner, dict) else config
+    ignored = _texts(flat, "modules_to_not_convert", "ignore", "exclude_modules", "ignored_layers", "llm_int8_skip_modules")
+    mixed = _mixed(flat)
+    if mixed is not None:
+        return Schemes(*mixed[:1], (), mixed[1], "")
+    if root.model_type.startswith("deepseek_v4") and root.get("expert_dtype") == "fp4":
+        return _deepseek_v4(flat)
+    scheme = scheme_of(flat, name)
+    if flat.get("quant_method") in ("mxfp4", "gpt_oss_mxfp4"):
+        ignored = [*ignored, "*.mlp.gate_up_proj", "*.self_attn"]
+    return Schemes([scheme], ignored, {}, "" if scheme.is_certain else f"the checkpoint does not say its bits; {scheme.name} assumed")
+
+
+def _deepseek_v4(flat: Mapping[str, Any]) -> Schemes:
+    """Experts of 4 bits beside blocks of fp8."""
+    experts = QuantScheme(name="fp4 experts", bits=4, group_columns=32, scale_bytes=1)
+    blocks = scheme_of(flat, None)
+    found = Schemes([blocks, experts], (), {}, "")
+
+    class _Pair(Schemes):
+        def of(self, name: str, part: Part, layer: int | None) -> int | None:
+            return 1 if part == "experts" else Schemes.of(self, name, part, layer)
+
+    pair = _Pair([blocks, experts], (), {}, "")
+    return pair if found.found else found
+
+
+def scheme_of(config: Mapping[str, Any], name: str | None) -> QuantScheme:
+    """The one scheme of `config`."""
+    method = str(config.get("quant_method") or "").lower()
+    algorithm = str(config.get("quant_algo") or "").upper()
+    block = config.get("weight_block_size")
+    if method in ("gptq", "awq", "auto_gptq", "auto_awq", "gptq_marlin", "awq_marlin", "inc", "auto-round"):
+        bits, group = _number(config, "bits", 4), _number(config, "group_size", 128)
+        zero = bits if "awq" in method or config.get("zero_point") else 0
+        return QuantScheme(
+            name=f"int{bits}, groups of {group}",
+            bits=bits,
+            group_columns=max(group, 0),
+            scale_bytes=2,
+            zero_bits=zero,
+            is_certain="group_size" in config,
+        )
+    if method in ("mxfp4", "gpt_oss_mxfp4") or "mxfp4" in str(config.get("format")):
+        return QuantScheme(name="mxfp4", bits=4, group_columns=32, scale_bytes=1)
+    if "NVFP4" in algorithm or "nvfp4" in str(config.get("format")):
+        return QuantScheme(name="nvfp4", bits=4, group_columns=_number(config, "group_size", 16), scale_bytes=1)
+    if method == "bitsandbytes" and config.get("load_in_4bit", True):
+        return QuantScheme(name="bitsandbytes nf4", bits=4, group_columns=64, scale_bytes=4)
+    groups = config.get("config_groups")
+    weights = [g.get("weights") for g in groups.values() if isinstance(g, dict)] if isinstance(groups, dict) else []
+    first = next((w for w in weights if isinstance(w, dict)), None)
+    if first is not None:
+        return _of_group(first)
+    if isinstance(block, list) and len(block) == 2 and all(type(n) is int and n > 0 for n in block):
+        return QuantScheme(name=f"fp8, blocks of {block[0]} x {block[1]}", bits=8, group_rows=block[0], group_columns=block[1])
+    if method in ("fp8", "fbgemm_fp8", "modelopt", "modelopt_fp8") or "FP8" in algorithm:
+        return QuantScheme(name="fp8", bits=8, group_rows=0)
+    return _by_name(config, name)
+
+
+def _of_group(weights: Mapping[str, Any]) -> QuantScheme:
+    """llm-compressor: the weights of a config group."""
+    bits = _number(weights, "num_bits", 8)
+    kind = "fp" if weights.get("type") == "float" else "int"
+    strategy, group = weights.get("strategy"), _number(weights, "group_size", 0)
+    block = weights.get("block_structure")
+    if strategy == "block" and isinstance(block, list) and len(block) == 2:
+        rows, columns = (n if type(n) is int and n > 0 else 128 for n in block)
+        return QuantScheme(name=f"{kind}{bits}, blocks of {rows} x {columns}", bits=bits, group_rows=rows, group_columns=columns)
+    if group > 0:
+        size = 1 if kind == "fp" and bits == 4 else 2
+        return QuantScheme(name=f"{kind}{bits}, groups of {group}", bits=bits, group_columns=group, scale_bytes=size)
+    return QuantScheme(name=f"{kind}{bits}", bits=bits, group_rows=0 if strategy == "tensor" else 1)
+
+
+def _by_name(config: Mapping[str, Any], name: str | None) -> QuantScheme:
+    """The bits that the model's name says; else 8, which is the commonest."""
+    said = (name or "").lower()
+    if "w4a16" in said or "int4" in said or "4bit" in said or _number(config, "bits", 0) == 4:
+        return QuantScheme(name="int4, groups of 128", bits=4, group_columns=128, scale_bytes=2, is_certain=False)
+    return QuantScheme(name="8 bits", bits=8, is_certain=False)
+
+
+def _mixed(config: Mapping[str, Any]) -> tuple[list[QuantScheme], dict[str, int]] | None:
+    """ModelOpt's mixed precision: each module by name; None where the checkpoint is of one kind."""
+    layers = config.get("quantized_layers")
+    if not isinstance(layers, dict) or config.get("quant_method") == "fp8":
+        return None
+    found: list[QuantScheme] = []
+    named: dict[str, int] = {}
+    for module, how in list(layers.items())[: 50 * MAX_PATTERNS]:
+        if not isinstance(module, str) or not isinstance(how, dict):
+            continue
+        scheme = scheme_of({"quant_method": "modelopt", **how}, None)
+        if scheme not in found:
+            found.append(scheme)
+        named[_tail(module)] = found.index(scheme)
+    return (found, named) if found else None
+
+
+def _spellings(name: str, part: Part, layer: int | None) -> list[str]:
+    leaf = name.rpartition(".")[2]
+    leaves = _LEAVES.get(leaf, (leaf,))
+    if layer is None:
+        return [name]
+    return [f"layers.{layer}.{stem}.{end}" for stem in _STEMS.get(part, ()) for end in leaves]
+
+
+def _tail(module: str) -> str:
+    """A module's name from "layers." on; names differ in what stands before it."""
+    at = module.find("layers.")
+    return module[at:] if at >= 0 else module
+
+
+def _as_globs(pattern: str) -> list[str]:
+    """A pattern in which only * means anything, or several; () where it cannot be put that way."""
+    if not pattern.startswith("re:"):
+        return [_tail(pattern)]
+    text = pattern[3:].strip("^$").replace(r"\.", ".").replace(".*", "*")
+    choice = re.fullmatch(r"([^()]*)\(([^()]*)\)([^()]*)", text)
+    variants = [f"{choice[1]}{word}{choice[3]}" for word in choice[2].split("|")] if choice else [text]
+    plain = [v for v in variants if not re.search(r"[\[\]{}()?+|\\]", v)]
+    return [_tail(v) if not v.startswith("*") else v for v in plain[:100]]
+
+
+def _texts(config: Mapping[str, Any], *keys: str) -> list[str]:
+    found: list[str] = []
+    for key in keys:
+        value = config.get(key)
+        if isinstance(value, list):
+            found += [item for item in value if isinstance(item, str) and len(item) < 300]
+    return found
+
+
+def _number(config: Mapping[str, Any], key: str, default: int) -> int:
+    value = config.get(key)
+    return value if type(value) is int and -1 <= value <= 1 << 20 else default

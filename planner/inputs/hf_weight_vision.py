@@ -1,0 +1,113 @@
+"""The vision tower of a multimodal model: its weights, and what an image is to the language model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from ..weight_shape import Matrix, VisionShape
+from .hf_node import ConfigNode, checked_int
+
+
+class Tower(NamedTuple):
+    """A tower's shape and weights, and what was assumed."""
+
+    shape: VisionShape
+    matrices: tuple[Matrix, ...]
+    unsure: str
+
+
+def vision_tower(root: ConfigNode, hidden_size: int) -> Tower | None:
+    """The tower of `root`'s vision_config, or None.
+
+    Args:
+        hidden_size: of the language model.
+    """
+    config = root.mapping("vision_config")
+    if config is None:
+        thinker = root.mapping("thinker_config") or {}
+        inner = thinker.get("vision_config")
+        config = inner if isinstance(inner, dict) else None
+    if not config:
+        return None
+    width = _first(config, "hidden_size", "embed_dim", "width", "vt_hidden_size")
+    layers = _first(config, "num_hidden_layers", "depth", "layers", "num_layers", "vt_num_hidden_layers")
+    if not width or not layers:
+        return None
+    ratio = config.get("mlp_ratio")
+    inner_width = _first(config, "intermediate_size", "vt_intermediate_size") or int(
+        width * (ratio if isinstance(ratio, (int, float)) and 0 < ratio < 16 else 4)
+    )
+    patch = _first(config, "patch_size", "spatial_patch_size") or 14
+    per_token = _patches_per_token(root, config, patch)
+    frames = _first(config, "temporal_patch_size") or 1
+    shape = VisionShape(
+        hidden_size=width,
+        intermediate_size=inner_width,
+        num_layers=layers,
+        patches_per_token=per_token,
+        values_per_token=max(1, 3 * frames * patch * patch * per_token),
+        tokens_per_item=_tokens_per_item(root, config, patch, per_token),
+    )
+    return Tower(shape, _matrices(config, shape, hidden_size, patch, frames), "the vision tower was taken for a plain one")
+
+
+def _matrices(
+    config: Mapping[str, Any], shape: VisionShape, hidden_size: int, patch: int, frames: int
+) -> tuple[Matrix, ...]:
+    """Attention and MLP of every layer, the patch embedding and the projector; every rank has all of it or a share."""
+    width, inner, number = shape.hidden_size, shape.intermediate_size, shape.num_layers
+    gated = 3 if config.get("hidden_act") == "silu" or config.get("model_type") in ("pixtral", "gemma4_vision") else 2
+    merged = width * shape.patches_per_token
+    out = _first(config, "out_hidden_size") or hidden_size
+    merge = _first(config, "spatial_merge_size") or 1
+    projector = merged * merged + merged * out if merge > 1 else width * out + out * out * (merged != width)
+    deep = config.get("deepstack_visual_indexes")
+    projectors = 1 + (len(deep) if isinstance(deep, list) else 0)
+    return (
+        Matrix(name="vision.layers", part="vision", rows=number, columns=4 * width * width + gated * width * inner, split="columns"),
+        Matrix(name="vision.projector", part="vision", rows=projectors, columns=projector, split="columns"),
+        Matrix(name="vision.patches", part="vision", rows=width, columns=3 * frames * patch * patch),
+    )
+
+
+def _patches_per_token(root: ConfigNode, config: Mapping[str, Any], patch: int) -> int:
+    """Patches that are merged into one token of the language model."""
+    merge = _first(config, "spatial_merge_size") or root.integer("spatial_merge_size") or 0
+    if merge:
+        return merge * merge
+    kernel = config.get("merge_kernel_size")
+    if isinstance(kernel, list) and len(kernel) == 2 and all(type(n) is int and n > 0 for n in kernel):
+        return int(kernel[0] * kernel[1])
+    size, tokens = _first(config, "image_size"), root.integer("mm_tokens_per_image") or 0
+    if size and tokens:
+        return max(1, (size // patch) ** 2 // tokens)
+    pooled = _first(config, "pooling_kernel_size")
+    shuffle = config.get("pixel_shuffle_ratio")
+    if isinstance(shuffle, float) and 0 < shuffle < 1:
+        return round(1 / shuffle**2)
+    return pooled * pooled if pooled else 1
+
+
+def _tokens_per_item(root: ConfigNode, config: Mapping[str, Any], patch: int, per_token: int) -> int | None:
+    """Tokens of the largest image; None where the processor, which is not here, decides."""
+    fixed = root.integer("mm_tokens_per_image") or root.integer("vision_soft_tokens_per_image")
+    if fixed:
+        return fixed
+    size = _first(config, "image_size")
+    if not size:
+        return None
+    merge = max(1, round(per_token**0.5))
+    side = -(-size // (patch * merge))
+    return side * side
+
+
+def _first(config: Mapping[str, Any], *keys: str) -> int:
+    """The first of `keys` that is a whole number above 0, or 0."""
+    for key in keys:
+        value = config.get(key)
+        if value is not None and not isinstance(value, list):
+            number = checked_int(value, f"vision_config.{key}")
+            if number:
+                return number
+    return 0

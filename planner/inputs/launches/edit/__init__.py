@@ -1,0 +1,1 @@
+"""From changed tokens and settings back to the text of the file."""

@@ -1,0 +1,1 @@
+"""Kubernetes manifests, custom resources and Helm values."""

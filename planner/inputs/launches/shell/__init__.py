@@ -1,0 +1,1 @@
+"""Shell commands and scripts: which vLLM servers they start."""

@@ -1,0 +1,116 @@
+"""The model that a line names: its shape, or that of another one in its place, and what is said of that."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from ..errors import InputError, nearest, shorten
+from ..model_shape import ModelShape
+from .safe_json import shown
+
+_QUANTISED = re.compile(
+    r"[-_.](?:unsloth|quantized|quant|dynamic|static|block|pertensor|perchannel|fp8|fp4|nvfp4|nvfp4a16|mxfp4|mxfp8|awq|gptq|"
+    r"autoround|bnb|gguf|mlx|exl[23]|w[48]a(?:4|8|16)(?:-fp8)?|int[48]|[48]-?bit|bf16|fp16|g128|q[2-8](?:_[0-9k])?(?:_[sml])?)$",
+    re.IGNORECASE,
+)
+"""Ends of a name that speak of how the weights are stored."""
+_ENDS = re.compile(r"\.(?:gguf|safetensors|json)$", re.IGNORECASE)
+MOST_ENDS = 6
+
+
+class NamedModel(NamedTuple):
+    """What is known of the model that a line names.
+
+    Attributes:
+        name: as it was given, printable and short.
+        shape: its shape, or what stands in for it.
+        is_known: the shape is its own.
+        like: the model of the catalogue whose shape stands in; None: a dense 8B decoder does, or none has to.
+        near: models of the catalogue with a name much like it.
+    """
+
+    name: str
+    shape: ModelShape
+    is_known: bool = True
+    like: str | None = None
+    near: tuple[str, ...] = ()
+
+    @property
+    def stand_in(self) -> str:
+        """What stands in for it, in words."""
+        return self.like or "a dense 8B decoder"
+
+
+def named_model(name: str, runner: str = "auto") -> NamedModel:
+    """The model of that name: a path, or an id of the catalogue; else one that has its shape by its name, or a dense
+    8B decoder.
+
+    How weights are stored, which a name's end says, is little to CUDA graphs: Qwen3-8B-AWQ has the shape of Qwen3-8B.
+
+    Raises:
+        InputError: the model is here or in the catalogue, and its files cannot be used.
+    """
+    from .catalogue import load, load_model
+
+    said = shorten(shown(name), 80)
+    try:
+        return NamedModel(said, load_model(name, runner=runner))
+    except InputError as error:
+        if error.code not in ("CG910", "CG915"):
+            raise
+    except RuntimeError:  # ~NAME of a user who is not here
+        pass
+    like = _alike(name)
+    if like is not None:
+        shape = load(like, runner=runner)
+        if _short(like).casefold() != _short(name).casefold():
+            shape = _without_storage(shape)
+        return NamedModel(said, shape.model_copy(update={"name": said}), False, like)
+    return NamedModel(said, ModelShape(name=said), False, None, _near(name))
+
+
+def _without_storage(shape: ModelShape) -> ModelShape:
+    """A shape without what depends on how the weights are stored."""
+    unknown = {"quantization": None, "is_nvfp4_quantized": False, "weight_block_quantized": False,
+               "block_weights": None, "kv_cache_dtype": None, "weights": None, "confidence": None}  # fmt: skip
+    return shape.model_copy(update=unknown)
+
+
+def _alike(name: str) -> str | None:
+    """The model of the catalogue that is the same but for its organisation and the storage of its weights."""
+    from .catalogue import catalogue_names
+
+    short = _short(name).casefold()
+    by_short: dict[str, str] = {}
+    by_base: dict[str, str] = {}
+    for model_id in catalogue_names():
+        own = _short(model_id).casefold()
+        by_short.setdefault(own, model_id)
+        base = _base(own)
+        # One that is stored as published goes before its quantised forms.
+        if base not in by_base or own == base:
+            by_base[base] = model_id
+    return by_short.get(short) or by_base.get(_base(short))
+
+
+def _short(name: str) -> str:
+    """A name without organisation or folder."""
+    parts = [part for part in re.split(r"[\\/]|__", name) if part]
+    return _ENDS.sub("", parts[-1]) if parts else ""
+
+
+def _base(short: str) -> str:
+    for _ in range(MOST_ENDS):
+        cut = _QUANTISED.sub("", short)
+        if cut in ("", short):
+            break
+        short = cut
+    return short
+
+
+def _near(name: str) -> tuple[str, ...]:
+    from .catalogue import catalogue_names
+
+    names = {_short(model_id): model_id for model_id in reversed(catalogue_names())}
+    return tuple(names[short] for short in nearest(_base(_short(name)), names))

@@ -1,0 +1,1 @@
+vllm serve m --bogus
