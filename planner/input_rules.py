@@ -135,6 +135,15 @@ UNKNOWN_MODEL = Rule(
     instead="Give a path to its config.json, or an id of `cgplan models`.",
     source=OWN,
 )
+JOINED = Rule(
+    "CG954",
+    title="An option and its value are one word.",
+    why="Where arguments are a list, or a word is quoted, nothing splits them: vLLM takes the whole for a value, most "
+    "often for the name of the model, or refuses it.",
+    example='args: ["--model Qwen/Qwen3-8B"] serves a model named "--model Qwen/Qwen3-8B".',
+    instead="Make two words of it, or write --option=value.",
+    source=OWN,
+)
 PLATFORM_NOT_MODELLED = Rule(
     "CG329",
     title="The platform's attention backends are not modelled.",

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt
 
@@ -33,6 +33,22 @@ Split = Literal["rows", "columns", "kv_heads", "vocab", "none"]
 rows: outputs. columns: inputs. kv_heads: rows by key and value head, which are copied where there are more ranks.
 vocab: rows, padded to a multiple of 64 first. none: every rank has all of it.
 """
+
+
+class Tensor(NamedTuple):
+    """One tensor of a checkpoint.
+
+    Attributes:
+        name: as in the file.
+        dtype: in the file's letters: BF16, F8_E4M3, I32, ...
+        shape: elements.
+        size: bytes in the file.
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    size: int
 
 
 class Matrix(BaseModel):
@@ -72,7 +88,15 @@ class Matrix(BaseModel):
 
 
 def projection(
-    name: str, part: Part, layers: Sequence[int], rows: int, columns: int, split: Split, *, count: int = 1, heads: int = 0
+    name: str,
+    part: Part,
+    layers: Sequence[int],
+    rows: int,
+    columns: int,
+    split: Split,
+    *,
+    count: int = 1,
+    heads: int = 0,
 ) -> Matrix:
     """A matrix that quantisation may apply to, in the model's dtype until a scheme is found for it."""
     return Matrix(

@@ -214,6 +214,8 @@ def _compare_plan(plan: KVCachePlan, output: dict[str, Any]) -> str | None:
             ("kv_cache_size_tokens", plan.tokens, expected["kv_cache_size_tokens"]),
             ("max_concurrency", plan.max_concurrency, expected["max_concurrency"]),
         ]
+    else:
+        pairs += [("capacity line", _capacity(plan), _logged_capacity(output["log_core"]))]
     pairs += [("padding layers", _padding_found(plan), _padding_logged(output["log_core"]))]
     for name, mine, theirs in pairs:
         if mine != theirs:
@@ -223,6 +225,18 @@ def _compare_plan(plan: KVCachePlan, output: dict[str, Any]) -> str | None:
         if difference is not None:
             return f"groups[{index}].{difference}"
     return None
+
+
+def _capacity(plan: KVCachePlan) -> tuple[str, str] | None:
+    if plan.tokens is None:
+        return None
+    return f"{plan.tokens:,}", f"{plan.max_concurrency:.2f}"
+
+
+def _logged_capacity(lines: Iterable[str]) -> tuple[str, str] | None:
+    """Until 0.23 vLLM keeps neither number, but logs both."""
+    found = re.search(r"KV cache size: ([\d,]+) tokens.*?tokens per request: ([\d.]+)x", " ".join(lines))
+    return (found[1], found[2]) if found else None
 
 
 def _bytes_per_block(stage: dict[str, Any]) -> int:

@@ -3,12 +3,12 @@
 `cgplan.check` names this package and the function alike, as `cgplan.resolve` does.
 """
 
-import shlex
 import sys
 from collections.abc import Sequence
 from types import ModuleType
 
-from ..inputs.launches import launch_of
+from ..errors import InputError
+from ..inputs.launches import launch_of, launch_of_text
 from ..inputs.launches.asked import NOTHING_SAID, Context, ask
 from .diagnostic import ConfigEdit, Diagnostic, Hit, Related, TokenEdit
 from .report import Report, check_launch
@@ -24,10 +24,18 @@ def check(line: str | Sequence[str], context: Context = NOTHING_SAID) -> Report:
         context: release, GPU, software and model, where they are known.
 
     Raises:
-        InputError: the line starts no vLLM server, or cannot be split.
+        InputError: the line starts no vLLM server, or several; it cannot be split, or is longer than a script may be.
     """
-    words = shlex.split(line) if isinstance(line, str) else line
-    return check_launch(ask(launch_of(words), context))
+    if isinstance(line, str):
+        return check_launch(ask(launch_of_text(line), context))
+    if not isinstance(line, Sequence) or not all(isinstance(word, str) for word in line):
+        raise InputError(
+            f"a command line is a text or a list of words, not {type(line).__name__}",
+            code="CG906",
+            where="line",
+            fix='cgplan.check("vllm serve MODEL ...")',
+        )
+    return check_launch(ask(launch_of(line), context))
 
 
 class _CallablePackage(ModuleType):

@@ -11,6 +11,7 @@ FAMILIES = (
     "flags",
     "environment",
     "launch_remarks",
+    "image_release",
     "graph_modes",
     "sizes",
     "coverage",
@@ -19,6 +20,7 @@ FAMILIES = (
     "memory",
     "kv_size",
     "models",
+    "models_named",
     "parallel",
 )
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ..resolve import Resolution
 from ..resolve.memory_deduction import graph_memory_deducted
 from ..trace import Finding, Rule
 from ..vocabulary import CUDAGraphMode
 from .alternatives import backend_flag, best_backend
-from .diagnostic import Hit
-from .places import change_dotted, drop, place_of, related
+from .diagnostic import Hit, Related
+from .places import change_dotted, drop, found_place, place_of, related
 from .registry import check
 from .resolved import plain, says_more
 from .subject import Subject
@@ -122,11 +123,12 @@ def _eager(subject: Subject, finding: Finding) -> Hit | None:
 def _backend_lowers(subject: Subject, finding: Finding) -> Hit:
     """A mode that the attention backend's support lowers: which other backend keeps it."""
     found, better = subject.resolution, best_backend(subject)
-    at = place_of(subject, finding.where)
-    chosen = related(subject, "the backend that lowers it", "attention_backend", "attention_config")
-    chosen += related(subject, "each request of a decode batch has several tokens", "speculative_config", "spec_method")
     assert found is not None
-    message = finding.message + _first_lost(subject)
+    chosen = _lowering(subject, found)
+    chosen += related(subject, "each request of a decode batch has several tokens", "speculative_config", "spec_method")
+    at = found_place(subject, finding.where) or (chosen[0].at if chosen else subject.start)
+    chosen = tuple(one for one in chosen if one.at != at)
+    message = finding.message + _of_the_draft(found) + _first_lost(subject)
     if better is None:
         fix = _with_plain_cache(subject) or f"no other backend of {subject.release} keeps it here"
         if finding.code == "CG330":
@@ -140,6 +142,19 @@ def _backend_lowers(subject: Subject, finding: Finding) -> Hit:
     if finding.code == "CG330":
         fix += f", or write what runs, -cc.cudagraph_mode={found.cudagraph_mode}"
     return Hit(message, fix, at, flag, edits, safe=False, related=chosen)
+
+
+def _lowering(subject: Subject, found: Resolution) -> tuple[Related, ...]:
+    """The place of the backend that lowers the mode, where the line names it."""
+    if _of_the_draft(found):
+        return related(subject, "the draft", "speculative_config", "spec_method", "spec_model")
+    return related(subject, "the backend that lowers it", "attention_backend", "attention_config")
+
+
+def _of_the_draft(found: Resolution) -> str:
+    """That the backend which lowers the mode is that of the draft's layers alone, which is chosen apart; else ""."""
+    kinds = {group.kind for group in found.backend.groups if group.class_name == found.backend.weakest}
+    return f" {found.backend.weakest} is the backend of the draft's layers." if kinds == {"draft"} else ""
 
 
 def _with_plain_cache(subject: Subject) -> str | None:

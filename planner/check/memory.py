@@ -98,9 +98,7 @@ GATED_DELTA = Rule(
 
 def gpu_is_known(subject: Subject) -> bool:
     """Whether the user or the file names the GPU; else an H100 is assumed."""
-    said = subject.asked.served.assumptions if subject.asked.served is not None else ()
-    lines = (*said, *subject.asked.assumptions)
-    return not any(line.startswith("GPU:") and "does not name one" in line for line in lines)
+    return not subject.asked.gpu_assumed
 
 
 def utilization(subject: Subject) -> float | None:

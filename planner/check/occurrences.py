@@ -113,6 +113,8 @@ def _dotted(subject: Subject) -> Iterator[Occurrence]:
 def is_dotted(text: str) -> bool:
     """Whether vLLM takes a token for a dotted key."""
     key = text.partition("=")[0]
+    if " " in key:
+        return False  # an option and its value in one token, which is refused
     return text.startswith("-") and "." in key and not (text.startswith("-O") and text != "-O")
 
 
@@ -206,12 +208,17 @@ def given_at(subject: Subject, place: Place | None) -> Given | None:
     return next((one for one in subject.given() if one.place == place), None)
 
 
-def edits_of(subject: Subject, edits: Iterable[TokenEdit]) -> tuple[TokenEdit, ...]:
-    """The edits in the order of the tokens; none where one of the tokens does not stand in the text as it is."""
+def edits_of(subject: Subject, edits: Iterable[TokenEdit], *, joined: bool = False) -> tuple[TokenEdit, ...]:
+    """The edits in the order of the tokens; none where one of the tokens does not stand in the text as it is, or holds
+    an option and its value. `joined`: such a one is what they mend.
+    """
     ordered = tuple(sorted(edits))
     tokens = subject.launch.tokens
+    apart = set() if joined else subject.asked.joined
     for edit in ordered:
         if any(not token.literal or token.style == "made" for token in tokens[edit.start : edit.end]):
+            return ()
+        if any(index in apart for index in range(edit.start, edit.end)):
             return ()
     return ordered
 

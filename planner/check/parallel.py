@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ..errors import CgplanError
 from ..inputs.launches.asked import Located
-from ..trace import Finding, Rule
+from ..trace import Rule
 from .diagnostic import Hit, Related
 from .places import Edits, place_of
 from .registry import check
-from .resolved import says_more
 from .subject import Subject
 from .what_if import number_flag, what_if
 
@@ -53,15 +53,13 @@ def idle_gpus(subject: Subject) -> Iterator[Hit]:
     )
 
 
-@says_more("CG615")
-def _vocabulary(subject: Subject, finding: Finding) -> Hit:
-    """A tensor parallel size that the vocabulary does not divide by: the next smaller one that does."""
+def smaller_size(subject: Subject, error: CgplanError) -> Hit:
+    """CG615, a tensor parallel size that the vocabulary does not divide by: the next smaller one that does."""
     d = subject.deployment
-    at = place_of(subject, finding.where)
-    tried = range(d.tensor_parallel_size - 1, 0, -1) if d is not None else ()
-    for size in tried:
+    at = place_of(subject, error.where)
+    for size in range(d.tensor_parallel_size - 1, 0, -1) if d is not None else ():
         changed = what_if(subject, tensor_parallel_size=size)
-        if changed is not None and not any(other.code == finding.code for other in changed.noted):
+        if changed is not None:
             flag, edits = number_flag(subject, "--tensor-parallel-size", size)
-            return Hit(finding.message, finding.fix, at, flag, edits, safe=False)
-    return Hit(finding.message, finding.fix, at)
+            return Hit(error.message, error.fix, at, flag, edits, safe=False)
+    return Hit(error.message, error.fix, at)

@@ -258,7 +258,7 @@ def find_model_flag(subject: Subject) -> Iterator[Hit]:
         return  # two models: see `starting`
     for note in subject.notes:
         index = subject.asked.token_index(note.place) if note.kind == "model_flag" else None
-        if index is None:
+        if index is None or index in subject.asked.joined:
             continue
         texts = subject.launch.texts
         attached = texts[index].startswith("--model=")

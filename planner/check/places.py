@@ -24,24 +24,58 @@ ALSO = {
 }
 """Settings that may stand in more than one option."""
 
+SPECULATION = ("spec_tokens", "spec_model", "spec_method", "speculative_config")
+CAUSES = {
+    "all2all_backend": ("enable_dbo", "ubatch_size", "data_parallel_size"),
+    **dict.fromkeys(SPECULATION, SPECULATION),
+}
+"""Settings that make vLLM look at another one, which need not be given."""
+
+SECTION_FLAGS = {
+    "speculative_config.num_speculative_tokens": "spec_tokens",
+    "speculative_config.model": "spec_model",
+    "speculative_config.method": "spec_method",
+}
+"""Keys of a config that have an option of their own."""
+
 Edits = tuple[TokenEdit | ConfigEdit, ...]
 
 
 def place_of(subject: Subject, where: str | None) -> Located | None:
     """The place of the setting that `where` names; else the start of the command."""
+    return found_place(subject, where) or subject.start
+
+
+def found_place(subject: Subject, where: str | None) -> Located | None:
+    """The place of the setting that `where` names, or of the one that makes vLLM look at it; None: none is given."""
     if not where:
-        return subject.start
+        return None
     first = where.split()[0].removeprefix("--env").strip() or where
     if subject.variable(first) is not None:
         return subject.at_variable(first)
     option = first.partition(".")[0]
     dest = SHORT.get(option) or option.lstrip("-").replace("-", "_")
     key = first.rpartition(".")[2] if "." in first else dest
-    dests = (*ALSO.get(key, ()), *ALSO.get(dest, ()), dest)
+    own = SECTION_FLAGS.get(f"{dest}.{key}")
+    dests = (*ALSO.get(key, ()), *ALSO.get(dest, ()), *((own,) if own else ()), dest)
     flag = subject.flags.by_option.get(option)
     if flag is not None:
         dests = (*dests, flag.dest)
-    return subject.at(*dests)
+    for name in (*dests, *CAUSES.get(dest, ())):
+        at = subject.asked.where_is(name)
+        if at is not None:
+            return at
+    return _written(subject, (option, *(flag.options if flag is not None else ())))
+
+
+def _written(subject: Subject, options: Sequence[str]) -> Located | None:
+    """The last token that is one of these options, for a line that could not be read to its end."""
+    for index in reversed(subject.asked.kept):
+        token = subject.launch.tokens[index]
+        name = token.text.partition("=")[0].partition(".")[0].replace("_", "-")
+        if name.startswith("-") and name in options and token.style != "made":
+            return Located(subject.launch.source, token.span)
+    return None
 
 
 def related(subject: Subject, message: str, *dests: str) -> tuple[Related, ...]:

@@ -9,8 +9,10 @@ from ..errors import CgplanError, InputError, StartupError, nearest, shorten
 from ..inputs.serve_args import parse_serve
 from ..inputs.serve_args_errors import ArgumentRefused
 from ..inputs.serve_args_flags import Flag, releases_with
-from .diagnostic import Hit, TokenEdit
-from .occurrences import at_token, edits_of, flag_text
+from ..inputs.serve_args_joined import split_joined
+from .diagnostic import ConfigEdit, Hit, TokenEdit
+from .occurrences import at_token, config_settings, edits_of, flag_text
+from .renamed_keys import OPTION, became, dotted, renewed
 from .subject import Subject
 
 MEANS_THE_SAME = frozenset(
@@ -59,6 +61,7 @@ WITHOUT_VALUE = frozenset(
 )
 _USE = re.compile(r"use (--?[A-Za-z][\w.-]*)$")
 _MEAN = re.compile(r"did you mean (?:one of )?(--?[A-Za-z][\w.-]*)[,?]")
+_NUMBER = re.compile(r"write (--[\w-]+) ([0-9.]+)$")
 _MORE = re.compile(r" \(and \d+ more tokens?\)$")
 _TRUE, _FALSE = ("true", "1", "yes", "on"), ("false", "0", "no", "off")
 MAX_TRIED = 8
@@ -72,24 +75,29 @@ class Change(NamedTuple):
         texts: the tokens.
         start, end: the tokens of the launch that they take the place of.
         safe: they say the same.
+        why: what to do, where the refusal does not say it so.
     """
 
     texts: tuple[str, ...]
     start: int
     end: int
     safe: bool
+    why: str | None = None
 
 
 def hit_of(subject: Subject, error: CgplanError, index: int | None) -> Hit:
     """A refusal with its flag and edits. `index` is the token of the launch to point at, or None."""
     message = _MORE.sub("", error.message)
     if index is None:
-        return Hit(message, error.fix)
+        return Hit(message, error.fix, edits=_in_config(subject, error))
     fix, at = error.fix, at_token(subject, index)
-    change = _change(subject, error, index) if isinstance(error, ArgumentRefused) else None
+    joined = isinstance(error, ArgumentRefused) and error.kind == "joined"
+    whole = joined or index not in subject.asked.joined
+    change = _change(subject, error, index) if isinstance(error, ArgumentRefused) and whole else None
     if change is None:
         return Hit(message, fix, at)
-    edits = edits_of(subject, [TokenEdit(change.start, change.end, change.texts)])
+    fix = change.why or fix
+    edits = edits_of(subject, [TokenEdit(change.start, change.end, change.texts)], joined=joined)
     flag = flag_text(change.texts)
     if not subject.launch.texts[index].startswith("-"):
         option = subject.launch.texts[change.start]
@@ -100,6 +108,8 @@ def hit_of(subject: Subject, error: CgplanError, index: int | None) -> Hit:
 
 def _change(subject: Subject, error: ArgumentRefused, index: int) -> Change | None:
     text = subject.launch.texts[index]
+    if error.kind == "joined":
+        return _taken_apart(subject, index)
     if error.kind == "unrecognized":
         return _unknown_option(subject, error, index) if text.startswith("-") else _extra_value(subject, index)
     if error.kind == "flag_takes_no_value":
@@ -107,7 +117,66 @@ def _change(subject: Subject, error: ArgumentRefused, index: int) -> Change | No
         return _switch(subject, option, value, index, index + 1)
     if error.kind == "invalid_choice":
         return _choice(subject, index)
+    if error.kind == "config_invalid":
+        return _old_key(subject, error, index)
+    if error.kind == "invalid_value":
+        return _number(subject, error, index)
     return None
+
+
+def _in_config(subject: Subject, error: CgplanError) -> tuple[ConfigEdit, ...]:
+    """The number that a setting of the file of --config is to have, where the refusal says it."""
+    number = _NUMBER.match(error.fix or "")
+    if not isinstance(error, ArgumentRefused) or error.kind != "invalid_value" or error.place is None:
+        return ()
+    line = error.place.line
+    found = config_settings(subject).get(line) if line and number is not None else None
+    return (ConfigEdit(found[0], line, found[0], float(number[2])),) if found is not None and number else ()
+
+
+def _number(subject: Subject, error: ArgumentRefused, index: int) -> Change | None:
+    """A number as vLLM reads it, where the refusal says it: 0.9 for 90%."""
+    number = _NUMBER.match(error.fix or "")
+    name, equals, _ = subject.launch.texts[index].partition("=")
+    if number is None:
+        return None
+    return Change((f"{name}={number[2]}",) if equals else (name, number[2]), index, index + 2 - bool(equals), True)
+
+
+def _old_key(subject: Subject, error: ArgumentRefused, index: int) -> Change | None:
+    """A key of --compilation-config that has another name today."""
+    option, _, path = (error.where or "").partition(".")
+    why = became(path) if option == OPTION else None
+    texts = subject.launch.texts
+    name, equals, value = texts[index].partition("=")
+    end = index + 1 if equals else index + 2
+    if why is None or end > len(texts):
+        return None
+    value = value if equals else texts[index + 1]
+    head, is_dotted, keys = name.partition(".")
+    if is_dotted:
+        new = dotted(keys, value) if keys == path else None
+        if new is None:
+            return Change((), index, index, False, why)
+        return Change(tuple(f"{head}.{key}={text}" for key, text in new.items()), index, end, True, why)
+    document = renewed(value)
+    if document is None:
+        return Change((), index, index, False, why)
+    text, said = document
+    written = (f"{head}={text}",) if equals else (head, text)
+    return Change(written, index, end, True, f"write {shorten(flag_text(written) or '', 80)}: {', '.join(said)}")
+
+
+def _taken_apart(subject: Subject, index: int) -> Change | None:
+    """An option and its value that are one token, as two; as OPTION=VALUE where that says the same."""
+    joined = split_joined(subject.launch.texts[index], subject.flags)
+    if joined is None:
+        return None
+    texts = joined.texts
+    if len(texts) == 2 and texts[0].startswith("--") and "=" not in texts[0]:
+        texts = (f"{texts[0]}={texts[1]}",)
+        return Change(texts, index, index + 1, True, f"write {shorten(flag_text(texts) or texts[0], 80)}, or two words")
+    return Change(texts, index, index + 1, True)
 
 
 def _unknown_option(subject: Subject, error: ArgumentRefused, index: int) -> Change | None:
@@ -141,7 +210,10 @@ def _level(subject: Subject, index: int) -> Change | None:
     texts = subject.launch.texts
     behind = texts[index + 1] if index + 1 < len(texts) else ""
     if behind.startswith("{") and not subject.is_given("compilation_config"):
-        return Change(("-cc", behind), index, index + 2, True)
+        text, said = renewed(behind) or (behind, ())
+        text = text if said else behind
+        why = f"write {shorten(flag_text(('-cc', text)) or '', 80)}" + (f": {', '.join(said)}" if said else "")
+        return Change(("-cc", text), index, index + 2, True, why)
     return None
 
 
@@ -171,12 +243,25 @@ def _removed(subject: Subject, option: str, index: int, last: int) -> Change | N
         given = subject.is_given("runner") or subject.is_given("convert")
         usable = new is not None and not given and all(_is_known(subject, text) for text in new)
         return Change(new or (), index, last, True) if usable else None
+    if option == "--cuda-graph-sizes":
+        return _graph_sizes(subject, index, last)
     if option == "--enable-reasoning" and subject.is_given("reasoning_parser"):
         return Change((), index, last, True)
     new = WITH_ITS_VALUE.get(option)
     if new is not None and new[0] in subject.flags.by_option and not _clashes(subject, new[0]):
         return Change(new, index, index + 1, True)
     return None
+
+
+def _graph_sizes(subject: Subject, index: int, last: int) -> Change | None:
+    """--cuda-graph-sizes: several sizes were the list of them, one the largest of a grid."""
+    texts = subject.launch.texts
+    attached = texts[index].partition("=")[2]
+    sizes = (attached,) if attached else tuple(texts[index + 1 : last])
+    option = "--max-cudagraph-capture-size" if len(sizes) == 1 else "--cudagraph-capture-sizes"
+    if not sizes or _clashes(subject, option):
+        return None
+    return Change((option, *sizes), index, last, len(sizes) > 1, f"use {option}")
 
 
 def _is_known(subject: Subject, text: str) -> bool:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ..errors import CgplanError
 from ..inputs.launches.asked import Asked
 from ..resolve import Resolution
 from . import resolved, starting
 from .diagnostic import Diagnostic
 from .registry import SEVERITIES, run
 from .subject import subject_of
+from .trial import usable
 
 
 @dataclass(frozen=True)
@@ -20,11 +22,15 @@ class Report:
         asked: the launch as it was read, with assumptions.
         diagnostics: by place in the text, then by severity.
         resolution: what vLLM makes of it; None where it does not start.
+        problem: why there is none, where the line itself is accepted.
+        is_open: cgplan cannot tell whether it starts: the model is not known, or not modelled.
     """
 
     asked: Asked
     diagnostics: tuple[Diagnostic, ...]
     resolution: Resolution | None
+    problem: CgplanError | None = None
+    is_open: bool = False
 
 
 def check_launch(asked: Asked) -> Report:
@@ -34,9 +40,11 @@ def check_launch(asked: Asked) -> Report:
     subject = subject_of(asked)
     found: list[Diagnostic] = []
     for one in (*starting.refusals(subject), *resolved.findings(subject), *run(subject)):
+        one = usable(subject, one)
         if one not in found:  # an edit may hold a list, which has no hash
             found.append(one)
-    return Report(asked, tuple(sorted(found, key=_order)), subject.resolution)
+    is_open = starting.is_open(subject)
+    return Report(asked, tuple(sorted(found, key=_order)), subject.resolution, subject.problem, is_open)
 
 
 def _order(one: Diagnostic) -> tuple[int, int, str]:

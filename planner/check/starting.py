@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from ..errors import CgplanError, shorten
 from ..inputs.launches.asked import Located
 from ..inputs.serve_args_errors import ArgumentRefused
+from ..inputs.serve_args_ranges import out_of_range
 from .diagnostic import Diagnostic, Hit, TokenEdit
 from .flags import REFUSED_BY_RESOLVE, both_given
 from .occurrences import at_token, edits_of
+from .models_named import SAY_MODEL, model_place
+from .parallel import smaller_size
 from .parser_traps import MODEL_BEHIND, TWO_MODELS, VALUE_IS_KEY, value_is_key
 from .places import place_of
 from .refused_options import hit_of, model_to_front
 from .registry import diagnostic
 from .subject import Subject
 
+LEVEL = "--optimization-level"
+VOCABULARY = "CG615"
 SAID_TWICE = "CG125"
 """The rule of `resolve` on a flag beside the key that says the same."""
 
@@ -31,18 +37,60 @@ def refusals(subject: Subject) -> Iterator[Diagnostic]:
         yield _refusal(subject, error, at, index)
     if subject.problem is not None:
         yield from _problem(subject, subject.problem)
+        yield from _out_of_range(subject, subject.problem)
+
+
+def _out_of_range(subject: Subject, problem: CgplanError) -> Iterator[Diagnostic]:
+    """The numbers that the configuration refuses beside the one that ended it."""
+    for error in out_of_range(subject.args) if subject.args is not None else ():
+        if error.where != problem.where:
+            yield from _problem(subject, error)
+
+
+OF_MODEL = ("CG910", "CG911", "CG912", "CG913", "CG914")
+"""What is wrong with a model's files."""
+TO_BLAME = {"CG303": ("attention_backend", "kv_cache_dtype", "block_size", "dtype")}
+"""Settings by the code of a refusal that names none."""
+NOT_MODELLED = ("CG329", "CG913")
+"""What cgplan cannot answer for; vLLM may well start."""
+
+
+def is_open(subject: Subject) -> bool:
+    """Whether nothing can be said of the start: what refuses is what stands in for the model, or cgplan itself."""
+    problem = subject.problem
+    return problem is not None and not subject.asked.refused and (
+        subject.rests_on_model or problem.code in NOT_MODELLED
+    )  # fmt: skip
 
 
 def _problem(subject: Subject, error: CgplanError) -> Iterator[Diagnostic]:
-    if error.where == "-O" and any(note.kind == "odd_level" for note in subject.notes):
+    if error.where == LEVEL and any(note.kind == "odd_level" for note in subject.notes):
         return  # the parser trap says more
-    at = place_of(subject, error.where)
+    at = _settings_place(subject, error)
+    named = subject.asked.served.model if subject.asked.served is not None else None
+    if subject.rests_on_model and named is not None:
+        message = f"of {named.stand_in}, assumed: {error.message}; {shorten(named.name, 60)} is not known here"
+        yield diagnostic(error.code, "info", Hit(message, SAY_MODEL, at))
+        return
+    if error.code in NOT_MODELLED:
+        yield diagnostic(error.code, "info", Hit(error.message, error.fix, at))
+        return
     hit = Hit(error.message, error.fix, at)
+    if error.code == VOCABULARY:
+        hit = smaller_size(subject, error)
     if error.code == SAID_TWICE:
         for twin in REFUSED_BY_RESOLVE:
             if error.where in (f"--{twin.dest.replace('_', '-')}", twin.dest):
                 hit = both_given(subject, twin, error.message)
     yield diagnostic(error.code, "error", hit)
+
+
+def _settings_place(subject: Subject, error: CgplanError) -> Located | None:
+    """The place of what is refused; where no setting is named, the first given of those that can be to blame."""
+    if error.code in OF_MODEL:
+        return model_place(subject)
+    places = [subject.asked.where_is(dest) for dest in TO_BLAME.get(error.code, ())] if error.where is None else []
+    return next((at for at in places if at is not None), None) or place_of(subject, error.where)
 
 
 def _refusal(subject: Subject, error: CgplanError, at: Located | None, index: int | None) -> Diagnostic:
@@ -55,7 +103,7 @@ def _refusal(subject: Subject, error: CgplanError, at: Located | None, index: in
         return diagnostic(TWO_MODELS.code, "error", _two_models(subject, index))
     hit = hit_of(subject, error, index)
     if hit.at is None:
-        hit = Hit(error.message, error.fix, at or place_of(subject, error.where))
+        hit = replace(hit, message=error.message, at=at or place_of(subject, error.where))
     return diagnostic(error.code, "error", hit)
 
 

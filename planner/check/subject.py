@@ -14,7 +14,8 @@ from ..inputs.serve_args import Given, ServeArgs
 from ..inputs.serve_args_flags import FlagTable, flag_table
 from ..inputs.serve_args_tokens import Note
 from ..releases import holds
-from ..resolve import Resolution, resolve
+from ..resolve import Resolution
+from .trying import resolved
 
 
 @dataclass(frozen=True)
@@ -25,11 +26,13 @@ class Subject:
         asked: the launch as it was read.
         resolution: what vLLM makes of it; None where it does not start, or cannot be read.
         problem: why there is no resolution, where the line itself is accepted.
+        rests_on_model: the model is not known, and with another one than that in its place vLLM would start.
     """
 
     asked: Asked
     resolution: Resolution | None = None
     problem: CgplanError | None = None
+    rests_on_model: bool = False
     cache: dict[str, Any] = field(default_factory=dict, repr=False)
 
     @property
@@ -105,6 +108,11 @@ def subject_of(asked: Asked) -> Subject:
     if asked.served is None:
         return Subject(asked, None, asked.problem)
     try:
-        return Subject(asked, resolve(asked.served.deployment))
+        return Subject(asked, resolved(asked.served.deployment))
     except (InputError, StartupError) as error:
-        return Subject(asked, None, error)
+        if not asked.model_assumed:
+            return Subject(asked, None, error)
+        from .stand_ins import of_any_model
+
+        always = of_any_model(asked.served.deployment, error)
+        return Subject(asked, None, always or error, always is None)

@@ -7,9 +7,10 @@ from typing import Any
 
 from ..deployment import Deployment
 from ..errors import CgplanError
-from ..resolve import Resolution, resolve
+from ..resolve import Resolution
 from .places import Edits, add, change_dotted, change_value
 from .subject import Subject
+from .trying import resolved
 
 SIZES = "cudagraph_capture_sizes"
 MAXIMUM = "max_cudagraph_capture_size"
@@ -34,7 +35,7 @@ def _resolve(deployment: Deployment | None, changes: dict[str, Any]) -> Resoluti
     if inner and "compilation_config" not in changes:
         changes = {**changes, "compilation_config": deployment.compilation_config.model_copy(update=inner)}
     try:
-        return resolve(deployment.model_copy(update=changes))
+        return resolved(deployment.model_copy(update=changes))
     except CgplanError:
         return None
 

@@ -80,9 +80,7 @@ def _indexer(text: ConfigNode, sizes: Dimensions, layers: CacheLayers) -> list[M
     return [
         projection("self_attn.indexer.wq_b", "attention", indices, heads * size, query, "none"),
         projection("self_attn.indexer.wk", "attention", indices, size, hidden, "none"),
-        Matrix(
-            name="self_attn.indexer.weights_proj", part="attention", layers=indices, rows=heads, columns=hidden
-        ),
+        Matrix(name="self_attn.indexer.weights_proj", part="attention", layers=indices, rows=heads, columns=hidden),
     ]
 
 
@@ -125,7 +123,9 @@ def _mamba1(text: ConfigNode, hidden: int, indices: tuple[int, ...], state: Stat
         projection("mixer.dt_proj", "mixer", indices, width, rank, "rows"),
         projection("mixer.out_proj", "mixer", indices, hidden, width, "columns"),
         _small("mixer.conv1d", indices, width * (state.conv_kernel + 2)),
-        Matrix(name="mixer.A", part="mixer", layers=indices, rows=width, columns=state.state_size, split="rows", itemsize=4),
+        Matrix(
+            name="mixer.A", part="mixer", layers=indices, rows=width, columns=state.state_size, split="rows", itemsize=4
+        ),
     ]
 
 

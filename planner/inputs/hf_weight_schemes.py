@@ -64,50 +64,92 @@ class Schemes:
         unsure: what was assumed of them, or "".
     """
 
-    def __init__(self, found: list[QuantScheme], ignored: Iterable[str], named: Mapping[str, int], unsure: str) -> None:
+    def __init__(
+        self,
+        found: list[QuantScheme],
+        ignored: Iterable[str] = (),
+        named: Mapping[str, int] | None = None,
+        unsure: str = "",
+        experts: int | None = None,
+    ) -> None:
         self.found = found
         self.unsure = unsure
-        self._named = named
-        self._exact: set[str] = set()
-        self._globs: list[str] = []
-        for pattern in list(ignored)[:MAX_PATTERNS]:
-            for text in _as_globs(pattern):
-                (self._globs.append if "*" in text else self._exact.add)(text)
-        self._globs = list(dict.fromkeys(self._globs))
-        self._by_layer: dict[str, list[str]] = {}
-        self._general: list[str] = []
-        for text in self._globs:
-            number = re.match(r"layers\.(\d+)", text)
-            if number and not text[number.end() :].startswith("*"):
-                self._by_layer.setdefault(number[1], []).append(text)
-            else:
-                self._general.append(text)
+        self._experts = experts
+        self._ignored = _ByLayer({text: 0 for pattern in list(ignored)[:MAX_PATTERNS] for text in _as_globs(pattern)})
+        self._named = _ByLayer(named) if named else None
+        self._answers: dict[tuple[str, Part, _Names, _Names], int | None] = {}
+
+    @property
+    def names_modules(self) -> bool:
+        """The checkpoint names each module that is quantised, not those that are left out."""
+        return self._named is not None
 
     def of(self, name: str, part: Part, layer: int | None) -> int | None:
         """The scheme of the matrix `name` of decoder layer `layer`; None: it is not quantised."""
-        candidates = _spellings(name, part, layer)
-        if self._named:
-            return next((self._named[text] for text in candidates if text in self._named), self._by_parent(candidates))
-        if part not in _STEMS or any(self._is_ignored(text, layer) for text in candidates):
+        if part == "experts" and self._experts is not None:
+            return self._experts
+        own = self._ignored.of(layer)
+        given = self._named.of(layer) if self._named is not None else frozenset()
+        # Most layers are named alike.
+        key = (name, part, own, given)
+        if key not in self._answers:
+            self._answers[key] = self._look(name, part, layer, own, given)
+        return self._answers[key]
+
+    def _look(self, name: str, part: Part, layer: int | None, own: _Names, given: _Names) -> int | None:
+        candidates = _spellings(name, part) if layer is not None else [name]
+        if self._named is not None:
+            names = dict(given)
+            for text in candidates:
+                for parent in _parents(text):
+                    if parent in names:
+                        return names[parent]
+            return None
+        if part not in _STEMS or any(_is_ignored(text, own) for text in candidates):
             return None
         return 0
 
-    def _by_parent(self, candidates: list[str]) -> int | None:
-        for text in candidates:
-            while "." in text:
-                text = text.rpartition(".")[0]
-                if text in self._named:
-                    return self._named[text]
-        return None
 
-    def _is_ignored(self, text: str, layer: int | None) -> bool:
-        parent = text
-        while parent:
-            if parent in self._exact:
+_Names = frozenset[tuple[str, int]]
+
+
+class _ByLayer:
+    """Names of modules with a number each, by decoder layer: what stands after "layers.N."."""
+
+    def __init__(self, names: Mapping[str, int]) -> None:
+        own: dict[int, set[tuple[str, int]]] = {}
+        self._all: set[tuple[str, int]] = set()
+        for text, number in names.items():
+            found = re.match(r"layers\.(\d{1,6}|\*)(\*?$|\.)", text)
+            if found is None:
+                self._all.add((text, number))
+            elif found[1] == "*":
+                self._all.add((text[found.end() :] or "*", number))
+            else:
+                own.setdefault(int(found[1]), set()).add((text[found.end() :] or "*", number))
+        self._others: _Names = frozenset(self._all)
+        self._own: dict[int, _Names] = {layer: frozenset(self._all | texts) for layer, texts in own.items()}
+
+    def of(self, layer: int | None) -> _Names:
+        return self._own.get(layer, self._others) if layer is not None else self._others
+
+
+def _is_ignored(text: str, own: _Names) -> bool:
+    parents = _parents(text)
+    for pattern, _ in own:
+        if "*" not in pattern:
+            if pattern in parents:
                 return True
-            parent = parent.rpartition(".")[0]
-        globs = [*self._general, *self._by_layer.get(str(layer), ())]
-        return any(fnmatchcase(text, pattern) or fnmatchcase(text, f"{pattern}.*") for pattern in globs)
+        # A pattern that begins with * may name the layer as well.
+        elif any(fnmatchcase(name, pattern) for parent in parents for name in (parent, f"layers.0.{parent}")):
+            return True
+    return False
+
+
+def _parents(text: str) -> list[str]:
+    """The module and those that hold it, from the inside out."""
+    parts = text.split(".")
+    return [".".join(parts[:end]) for end in range(len(parts), 0, -1)]
 
 
 def read_schemes(root: ConfigNode, text: ConfigNode, name: str | None = None) -> Schemes:
@@ -117,33 +159,23 @@ def read_schemes(root: ConfigNode, text: ConfigNode, name: str | None = None) ->
         for key in ("quantization_config", "compression_config"):
             config = config or node.mapping(key)
     if config is None:
-        return Schemes([], (), {}, "")
+        return Schemes([])
     inner = config.get("quantization")
     flat: Mapping[str, Any] = {**config, **inner} if isinstance(inner, dict) else config
-    ignored = _texts(flat, "modules_to_not_convert", "ignore", "exclude_modules", "ignored_layers", "llm_int8_skip_modules")
+    ignored = _texts(
+        flat, "modules_to_not_convert", "ignore", "exclude_modules", "ignored_layers", "llm_int8_skip_modules"
+    )
     mixed = _mixed(flat)
     if mixed is not None:
-        return Schemes(*mixed[:1], (), mixed[1], "")
+        return Schemes(mixed[0], named=mixed[1])
     if root.model_type.startswith("deepseek_v4") and root.get("expert_dtype") == "fp4":
-        return _deepseek_v4(flat)
+        experts = QuantScheme(name="fp4 experts", bits=4, group_columns=32, scale_bytes=1)
+        return Schemes([scheme_of(flat, None), experts], experts=1)
     scheme = scheme_of(flat, name)
     if flat.get("quant_method") in ("mxfp4", "gpt_oss_mxfp4"):
         ignored = [*ignored, "*.mlp.gate_up_proj", "*.self_attn"]
-    return Schemes([scheme], ignored, {}, "" if scheme.is_certain else f"the checkpoint does not say its bits; {scheme.name} assumed")
-
-
-def _deepseek_v4(flat: Mapping[str, Any]) -> Schemes:
-    """Experts of 4 bits beside blocks of fp8."""
-    experts = QuantScheme(name="fp4 experts", bits=4, group_columns=32, scale_bytes=1)
-    blocks = scheme_of(flat, None)
-    found = Schemes([blocks, experts], (), {}, "")
-
-    class _Pair(Schemes):
-        def of(self, name: str, part: Part, layer: int | None) -> int | None:
-            return 1 if part == "experts" else Schemes.of(self, name, part, layer)
-
-    pair = _Pair([blocks, experts], (), {}, "")
-    return pair if found.found else found
+    unsure = "" if scheme.is_certain else f"the checkpoint does not say its bits; {scheme.name} assumed"
+    return Schemes([scheme], ignored, unsure=unsure)
 
 
 def scheme_of(config: Mapping[str, Any], name: str | None) -> QuantScheme:
@@ -174,7 +206,9 @@ def scheme_of(config: Mapping[str, Any], name: str | None) -> QuantScheme:
     if first is not None:
         return _of_group(first)
     if isinstance(block, list) and len(block) == 2 and all(type(n) is int and n > 0 for n in block):
-        return QuantScheme(name=f"fp8, blocks of {block[0]} x {block[1]}", bits=8, group_rows=block[0], group_columns=block[1])
+        return QuantScheme(
+            name=f"fp8, blocks of {block[0]} x {block[1]}", bits=8, group_rows=block[0], group_columns=block[1]
+        )
     if method in ("fp8", "fbgemm_fp8", "modelopt", "modelopt_fp8") or "FP8" in algorithm:
         return QuantScheme(name="fp8", bits=8, group_rows=0)
     return _by_name(config, name)
@@ -188,7 +222,9 @@ def _of_group(weights: Mapping[str, Any]) -> QuantScheme:
     block = weights.get("block_structure")
     if strategy == "block" and isinstance(block, list) and len(block) == 2:
         rows, columns = (n if type(n) is int and n > 0 else 128 for n in block)
-        return QuantScheme(name=f"{kind}{bits}, blocks of {rows} x {columns}", bits=bits, group_rows=rows, group_columns=columns)
+        return QuantScheme(
+            name=f"{kind}{bits}, blocks of {rows} x {columns}", bits=bits, group_rows=rows, group_columns=columns
+        )
     if group > 0:
         size = 1 if kind == "fp" and bits == 4 else 2
         return QuantScheme(name=f"{kind}{bits}, groups of {group}", bits=bits, group_columns=group, scale_bytes=size)
@@ -220,12 +256,10 @@ def _mixed(config: Mapping[str, Any]) -> tuple[list[QuantScheme], dict[str, int]
     return (found, named) if found else None
 
 
-def _spellings(name: str, part: Part, layer: int | None) -> list[str]:
+def _spellings(name: str, part: Part) -> list[str]:
+    """What a checkpoint may call the matrix, after its layer's number."""
     leaf = name.rpartition(".")[2]
-    leaves = _LEAVES.get(leaf, (leaf,))
-    if layer is None:
-        return [name]
-    return [f"layers.{layer}.{stem}.{end}" for stem in _STEMS.get(part, ()) for end in leaves]
+    return [f"{stem}.{end}" for stem in _STEMS.get(part, ()) for end in _LEAVES.get(leaf, (leaf,))]
 
 
 def _tail(module: str) -> str:

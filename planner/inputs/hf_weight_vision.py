@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import sqrt
 from typing import Any, NamedTuple
 
 from ..weight_shape import Matrix, VisionShape
 from .hf_node import ConfigNode, checked_int
+
+_QWEN_TOKENS = 16384
 
 
 class Tower(NamedTuple):
@@ -49,7 +52,9 @@ def vision_tower(root: ConfigNode, hidden_size: int) -> Tower | None:
         values_per_token=max(1, 3 * frames * patch * patch * per_token),
         tokens_per_item=_tokens_per_item(root, config, patch, per_token),
     )
-    return Tower(shape, _matrices(config, shape, hidden_size, patch, frames), "the vision tower was taken for a plain one")
+    return Tower(
+        shape, _matrices(config, shape, hidden_size, patch, frames), "the vision tower was taken for a plain one"
+    )
 
 
 def _matrices(
@@ -65,7 +70,13 @@ def _matrices(
     deep = config.get("deepstack_visual_indexes")
     projectors = 1 + (len(deep) if isinstance(deep, list) else 0)
     return (
-        Matrix(name="vision.layers", part="vision", rows=number, columns=4 * width * width + gated * width * inner, split="columns"),
+        Matrix(
+            name="vision.layers",
+            part="vision",
+            rows=number,
+            columns=4 * width * width + gated * width * inner,
+            split="columns",
+        ),
         Matrix(name="vision.projector", part="vision", rows=projectors, columns=projector, split="columns"),
         Matrix(name="vision.patches", part="vision", rows=width, columns=3 * frames * patch * patch),
     )
@@ -96,8 +107,9 @@ def _tokens_per_item(root: ConfigNode, config: Mapping[str, Any], patch: int, pe
         return fixed
     size = _first(config, "image_size")
     if not size:
-        return None
-    merge = max(1, round(per_token**0.5))
+        # Qwen's processors scale an image to at most 16,384 tokens, whatever the patch.
+        return _QWEN_TOKENS if "temporal_patch_size" in config else None
+    merge = max(1, round(sqrt(per_token)))
     side = -(-size // (patch * merge))
     return side * side
 

@@ -215,7 +215,8 @@ def _stored(matrices: Iterable[Matrix], schemes: Schemes) -> list[Matrix]:
     """The matrices with their schemes; one whose layers are stored in several ways becomes several."""
     found: list[Matrix] = []
     for matrix in matrices:
-        if not matrix.linear or not schemes.found:
+        is_named_head = matrix.part == "head" and schemes.names_modules
+        if not schemes.found or not (matrix.linear or is_named_head):
             found.append(matrix)
             continue
         if not matrix.layers:
@@ -235,7 +236,7 @@ def _rope_elements(text: ConfigNode, sizes: Dimensions) -> int:
     factor, yarn_scaling_rope.py from the original length, mrope.py makes it four times as long.
     """
     outer = text.mapping("rope_parameters") or text.mapping("rope_scaling") or {}
-    ways = [value for value in outer.values() if isinstance(value, dict)] or [outer]
+    ways: list[Mapping[str, Any]] = [value for value in outer.values() if isinstance(value, dict)] or [outer]
     if len(ways) == 1 and text.get("rope_local_base_freq") is not None:
         ways.append({})  # Gemma 3: the sliding layers turn by themselves
     size = sizes.qk_rope_head_dim if sizes.is_mla and sizes.qk_rope_head_dim else sizes.head_size
@@ -263,4 +264,3 @@ def _stretched(positions: int, way: Mapping[str, Any]) -> int:
 
 def _fraction(value: Any) -> float:
     return float(value) if isinstance(value, (int, float)) and 0 < value <= 1 else 1.0
-

@@ -12,6 +12,7 @@ from ..releases import table
 from ..sections import AttentionOptions, CompilationOptions, Gpu, KVTransferOptions, PassOptions, Software
 from .drafts import with_draft
 from .serve_args import ServeArgs
+from .serve_args_ranges import out_of_range
 from .served_model import NamedModel, named_model
 
 SECTIONS: dict[str, Collection[str]] = {
@@ -33,14 +34,12 @@ class ServedDeployment(NamedTuple):
         assumptions: what the line does not say and is assumed, one line each.
         ignored: settings that vLLM takes and that are not modelled, one line each.
         model: how the line's model was found; None: its shape was given.
-        gpu_assumed: no GPU was named.
     """
 
     deployment: Deployment
     assumptions: tuple[str, ...]
     ignored: tuple[str, ...]
     model: NamedModel | None = None
-    gpu_assumed: bool = False
 
     @property
     def model_assumed(self) -> bool:
@@ -71,6 +70,8 @@ def to_deployment(
         InputError: a value is beyond what cgplan takes, or the model's files cannot be used.
         StartupError: vLLM would refuse a value after parsing.
     """
+    for error in out_of_range(args, settings or ()):
+        raise error
     asked = _Asked(args)
     fields = asked.fields()
     named = asked.model((settings or {}).get("runner")) if model is None else None
@@ -83,9 +84,7 @@ def to_deployment(
     if env:
         fields["env"] = dict(env)
     fields = overlaid(fields, settings or {})
-    return ServedDeployment(
-        Deployment(**fields), tuple(asked.assumptions), tuple(asked.ignored), named, gpu is None
-    )
+    return ServedDeployment(Deployment(**fields), tuple(asked.assumptions), tuple(asked.ignored), named)
 
 
 def overlaid(fields: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 from ..errors import did_you_mean, shorten
@@ -71,7 +72,7 @@ def _convert(flag: Flag, kind: str, text: str, found: Found, release: str) -> An
         raise uncaught(message, "OverflowError", found.token.place) from None
     except (ValueError, TypeError):
         wanted = _WANTED.get(kind, "a value that vLLM can read")
-        raise _bad_value(found, f"{shorten(text, 60)!r} is not {wanted}") from None
+        raise _bad_value(found, f"{shorten(text, 60)!r} is not {wanted}", text) from None
 
 
 def _read(flag: Flag, kind: str, text: str, found: Found, release: str) -> Any:
@@ -146,23 +147,30 @@ def _check_choice(flag: Flag, value: Any, found: Found) -> None:
     )
 
 
-def _bad_value(found: Found, message: str) -> ArgumentRefused:
+def _bad_value(found: Found, message: str, text: str = "") -> ArgumentRefused:
     flag = found.flag
     return ArgumentRefused(
         f"{flag.long}: {message}",
         "invalid_value",
         option=flag.name,
         place=found.token.place,
-        fix=_hint(flag),
+        fix=_hint(flag, text),
     )
 
 
-def _hint(flag: Flag) -> str:
+def _hint(flag: Flag, text: str) -> str:
     if flag.kind == "config_json" or flag.kind == "json":
         return f"write {flag.long} '{{\"key\": value}}', or {flag.long}.key=value"
     if flag.kind == "list":
         return f"write {flag.long} VALUE VALUE, with blanks between"
-    return f"write {flag.long} {flag.dest.upper()}"
+    share = re.fullmatch(r"([0-9]{1,3}(?:\.[0-9]{1,6})?) ?%", text)
+    if share is not None and flag.kind == "float":
+        return f"write {flag.long} {float(share[1]) / 100:.6g}"
+    wanted = _WANTED.get(flag.kind)
+    if wanted is None:
+        return f"write {flag.long} {flag.dest.upper()}"
+    number = flag.default if isinstance(flag.default, (int, float)) and not isinstance(flag.default, bool) else None
+    return f"give {wanted}" + (f", such as {number}" if number is not None and "example" not in wanted else "")
 
 
 def _lora_modules(found: Found, release: str) -> list[dict[str, Any]]:

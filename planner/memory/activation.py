@@ -82,9 +82,7 @@ def estimate_activation(deployment: Deployment, resolution: Resolution) -> Activ
 class _Step:
     """The profile run on one rank of a pipeline stage."""
 
-    def __init__(
-        self, deployment: Deployment, resolution: Resolution, layers: range, first: bool, last: bool
-    ) -> None:
+    def __init__(self, deployment: Deployment, resolution: Resolution, layers: range, first: bool, last: bool) -> None:
         self.deployment = deployment
         self.resolution = resolution
         self.layers = layers
@@ -105,7 +103,8 @@ class _Step:
         """The highest moment."""
         held = self._held()
         moments = {"forward": self._forward()}
-        if self.compiles and self.first:
+        # A multimodal model embeds its tokens outside the compiled graph.
+        if self.compiles and self.first and not self.model.is_multimodal_model:
             moments["compilation"] = self._compilation()
         if self.last and self.model.runner_type == "generate":
             moments["sampler"] = self._sampler()
@@ -138,6 +137,8 @@ class _Step:
             spread = float(self.facts["spread_encoder"])
         low = max(without.values()) * (1 - spread / 2)
         high = best * (1 + spread) + 32 * MIB
+        if self.model.is_multimodal_model and (weights is None or weights.vision is None):
+            high += int(self.facts["unknown_encoder_bytes"])
         return between(low, best, high, "the tensors alive in the profile run")
 
     def _held(self) -> dict[str, int]:
@@ -177,7 +178,7 @@ class _Step:
         return self.deployment.software.flashinfer and (self.facts["flashinfer_sampler"] if given is None else given)
 
     def _compilation(self) -> dict[str, int]:
-        """Inductor times the kernel of embedding and first norm on tensors of its own, the whole embedding among them."""
+        """Inductor times the kernel of embedding and first norm on tensors of its own, the whole embedding too."""
         rows = -(-self.model.vocab_size // 64) * 64 // self.ranks
         return {"embedding": rows * self.model.hidden_size * self.item, "outputs": 2 * self.hidden}
 

@@ -212,7 +212,7 @@ def budget(
     share = float(given["requested"]["utilization"]) if flags.utilization is None else flags.utilization
     whole = total_bytes or outside.total_bytes(deployment.gpu)
     free = free_bytes or _less(whole, [outside.context_bytes(deployment)], "the GPU less the CUDA context")
-    requested = Interval(*(requested_bytes(n, share) for n in whole[:3]), f"{share:g} of {whole.best / GIB:.2f} GiB")
+    requested = _share(whole, share)
     deduction = graph_memory_deducted(deployment, release, resolution.runner, resolution.cudagraph_mode)
     taken_off = graph_estimate if deduction.deducted and flags.kv_cache_bytes is None else NOTHING
     buffers = runner_buffers(deployment, resolution)
@@ -235,11 +235,14 @@ def budget(
         else:
             spent = [own.total, kept, non_torch, buffers, left, graphs]
             unused = _less(free, spent, "what stays free of the GPU")
-        stages.append(
-            StageBudget(own.total, peak.total, non_torch, buffers, counts, taken_off, left, graphs, unused)
-        )
+        stages.append(StageBudget(own.total, peak.total, non_torch, buffers, counts, taken_off, left, graphs, unused))
     made = Budget(whole, free, share, requested, tuple(stages), deduction, flags.kv_cache_bytes is not None)
     return replace(made, findings=tuple(_findings(made, deployment, resolution)))
+
+
+def _share(whole: Interval, share: float) -> Interval:
+    low, best, high = (requested_bytes(size, share) for size in (whole.low, whole.best, whole.high))
+    return Interval(low, best, high, f"{share:g} of {whole.best / GIB:.2f} GiB")
 
 
 def _less(whole: Interval, parts: list[Interval], source: str) -> Interval:

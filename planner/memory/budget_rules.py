@@ -8,7 +8,7 @@ from ..trace import Rule
 FREE_MEMORY = Rule(
     "CG504",
     title="The memory that vLLM asks for must be free when it starts.",
-    why="--gpu-memory-utilization is a share of the whole GPU, and what CUDA, NCCL and other processes hold is not free.",
+    why="--gpu-memory-utilization is a share of the whole GPU, and what CUDA, NCCL and others hold is not free.",
     example="0.99 on an H100 with two ranks: 78.4 GiB are asked for and 77.7 GiB are free; it does not start.",
     instead="Lower --gpu-memory-utilization to what is free, or stop the other processes on the GPU.",
     source="vllm/v1/worker/utils.py:716-772",
@@ -16,8 +16,8 @@ FREE_MEMORY = Rule(
 BUDGET = Rule(
     "CG505",
     title="The KV cache gets what the weights, the profile run and its libraries leave of the memory asked for.",
-    why="Until 0.26 vLLM adds up weights, torch's peak and what is not torch's; since 0.27 it reads what the GPU lost, so"
-    " the buffers of the runner count, too.",
+    why="Until 0.26 vLLM adds up weights, torch's peak and what is not torch's; since 0.27 it reads what the GPU lost,"
+    " so the buffers of the runner count, too.",
     example="Llama 3.1 8B on an H100 at 0.95: 75.23 - 14.99 - 1.89 - 0.25 = 58.11 GiB.",
     instead="Lower --max-num-batched-tokens or --max-num-seqs, which set the peak of the profile run.",
     source="vllm/v1/worker/gpu_worker.py:753-757",

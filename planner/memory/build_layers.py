@@ -13,7 +13,7 @@ from ..cache_layers import CacheLayers, CacheShape
 from ..deployment import Deployment
 from ..errors import InputError
 from ..model_shape import ModelShape
-from ..releases import canonical, holds
+from ..releases import canonical, facts, holds
 from ..resolve import Resolution
 from .cache_settings import CacheSettings
 from .draft_layers import Draft, draft_of
@@ -58,6 +58,7 @@ class LayerBuilder:
         self.resolution = resolution
         self.release = canonical(deployment.vllm)
         self.chooser = BackendChooser(deployment, resolution, unavailable)
+        self.ignore_kv_dtype = frozenset(facts("kv_cache", self.release)["specs"]["ignore_kv_dtype"])
         self.shape = known_layers(deployment.model)
         self.draft: Draft | None = draft_of(deployment, resolution)
 
@@ -134,9 +135,13 @@ class _Run:
 
     def build(self, group: CacheLayers, index: int, draft: Draft | None) -> StageLayer:
         name = group.name.format(index + group.name_offset)
-        if group.kind == "attention" and self.settings.cache_dtype == "auto":
-            self._apply_scheme(draft)
-        kv_dtype = self._layer_dtype(group, index)
+        model = self.builder.deployment.model if draft is None else draft.model
+        if model.architecture in self.builder.ignore_kv_dtype:
+            kv_dtype = "auto"
+        else:
+            if group.kind == "attention" and self.settings.cache_dtype == "auto":
+                self._apply_scheme(draft)
+            kv_dtype = self._layer_dtype(group, index)
         key = (group, kv_dtype, self.settings.cache_dtype, draft is not None)
         if key not in self._built:
             self._built[key] = self._construct(group, kv_dtype, draft)

@@ -164,8 +164,10 @@ class _Counter:
         scheme = self._scheme(matrix)
         if scheme is None:
             return count * rows * columns * (matrix.itemsize or self.itemsize)
+        # mla_attention.py:1270-1349: the decompression of quantised MLA is kept in the model's dtype, too.
+        copy = rows * columns * self.itemsize if matrix.name.endswith("kv_b_proj") else 0
         rows, columns = self._padded(matrix, scheme, rows, columns)
-        return count * _stored_bytes(scheme, rows, columns)
+        return count * _stored_bytes(scheme, rows, columns) + copy
 
     def cut(self, matrix: Matrix) -> tuple[int, int, int]:
         """Experts, rows and columns of a matrix that one rank holds."""

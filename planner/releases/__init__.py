@@ -77,6 +77,15 @@ def canonical(release: str) -> str:
     )
 
 
+def is_known(release: str) -> bool:
+    """Whether `canonical` has an answer."""
+    try:
+        canonical(release)
+    except InputError:
+        return False
+    return True
+
+
 def nearest(release: str) -> str:
     """The supported release nearest to `release`: of the same minor version, else the newest before it."""
     try:

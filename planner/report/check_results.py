@@ -40,6 +40,7 @@ class Outcome(NamedTuple):
     Attributes:
         vllm, gpu, model: by whose rules, on what, with which model.
         starts: whether vLLM takes it; None: cgplan cannot tell.
+        stand_in: what stands in for a model that is not known, in words, or None.
         resolution: by vLLM's names, JSON values; of a line that vLLM refuses, as it is without what is refused. None:
             there is none.
     """
@@ -49,6 +50,7 @@ class Outcome(NamedTuple):
     model: Origin
     starts: bool | None
     resolution: dict[str, Any] | None
+    stand_in: str | None = None
 
 
 class LaunchResult(NamedTuple):
@@ -171,36 +173,37 @@ def launch_result(report: Report, diagnostics: Sequence[Diagnostic], given: Sequ
 def _outcome(report: Report, diagnostics: Sequence[Diagnostic], given: Sequence[str]) -> Outcome:
     asked, hints = report.asked, report.asked.launch.hints
     deployment = asked.served.deployment if asked.served is not None else None
-    gpu_said = [text for text in asked.assumptions if text.startswith("GPU:")]
-    if "gpu" in given:
-        gpu = "given"
-    elif any("found in this machine" in text for text in gpu_said):
-        gpu = "here"
-    else:
-        gpu = "assumed" if gpu_said or hints.gpu is None else "file"
-    release = "given" if "vllm" in given else "assumed" if hints.release is None else "file"
-    model = "given" if "model" in given else "file"
-    if any(text.startswith("Model:") for text in asked.assumptions):
-        model = "assumed"
+    gpu = "given" if "gpu" in given else "file" if asked.gpu_from == "given" else asked.gpu_from
+    assumed = hints.release is None or asked.release_assumed
+    release = "given" if "vllm" in given else "assumed" if assumed else "file"
+    named = asked.served.model if asked.served is not None else None
+    model = "given" if "model" in given else "assumed" if asked.model_assumed or _is_default(report) else "file"
     return Outcome(
         Origin(asked.release, release),
         Origin(deployment.gpu.name if deployment is not None else hints.gpu, gpu),
         Origin(deployment.model.name if deployment is not None else None, model),
         _starts(report, diagnostics),
         _resolved(report.resolution) if report.resolution is not None else None,
+        named.stand_in if named is not None and not named.is_known else None,
     )
+
+
+def _is_default(report: Report) -> bool:
+    """Whether the line names no model, so that vLLM serves its own."""
+    args = report.asked.args
+    return args is not None and args.model is None
 
 
 def _starts(report: Report, diagnostics: Sequence[Diagnostic]) -> bool | None:
     asked = report.asked
+    if report.is_open:
+        return None
     if report.resolution is not None and not any(one.severity == "error" for one in diagnostics):
         # What vLLM refuses has been silenced: whoever did so knows better.
         return True
     if any(not isinstance(error, ArgumentRefused) for error in asked.refused):
         return None
-    if asked.refused or isinstance(asked.problem, StartupError):
-        return False
-    if report.resolution is None and asked.problem is None:
+    if asked.refused or isinstance(report.problem, StartupError):
         return False
     return None if report.resolution is None else True
 

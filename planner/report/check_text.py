@@ -135,7 +135,8 @@ def _conditions(launch: LaunchResult) -> str:
     vllm, gpu, model = launch.outcome[:3]
     said = [_said("vLLM ", vllm), _said("", gpu)]
     if model.is_assumed and model.value:
-        said.append(f"{shown_name(model.value)} as a dense 8B decoder (assumed)")
+        stand_in = launch.outcome.stand_in
+        said.append(f"{shown_name(model.value)}{f' as {stand_in}' if stand_in else ''} (assumed)")
     return "".join(f", {text}" for text in said if text)
 
 

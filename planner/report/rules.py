@@ -28,7 +28,7 @@ def all_rules() -> dict[str, Rule]:
     # Importing them fills RULES.
     from .. import input_rules, resolve  # noqa: F401
     from ..check import families, suppress  # noqa: F401
-    from ..memory import kv_cache  # noqa: F401
+    from ..memory import budget_rules, kv_cache  # noqa: F401
     from ..resolve import memory_deduction  # noqa: F401
 
     return dict(sorted(RULES.items()))

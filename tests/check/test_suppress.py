@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from cgplan.check.diagnostic import Diagnostic
-from cgplan.check.suppress import comments, silence
+from cgplan.check.suppress import MOST, comments, silence
 from cgplan.inputs.launches import Source
 from cgplan.inputs.launches.asked import Located
 
@@ -124,3 +126,31 @@ def test_any_text_is_taken(text: str) -> None:
     for offset in range(0, len(text), 7):
         one = Diagnostic("CG905", "error", "no", "", at=Located(source, source.span(offset, offset)))
         assert len(silence(source, [one]).kept) == 1
+
+
+def test_many_comments_and_findings_take_no_long() -> None:
+    lines = 20_000
+    text = "# cgplan: ignore CG901\n" * lines + "vllm serve m \\\n" * lines
+    source = Source("f", text)
+    step = len("vllm serve m \\\n")
+    starts = [text.index("vllm") + number * step for number in range(0, lines, 10)]
+    diagnostics = [Diagnostic("CG905", "error", "no", "", at=Located(source, source.span(at, at + 4))) for at in starts]
+    start = time.process_time()
+    found = silence(source, diagnostics)
+    assert time.process_time() - start < 3
+    assert all(found.kept)
+    assert len(comments(source)) == MOST
+    assert "heeded" in found.further[-1].message
+
+
+def test_a_comment_of_many_codes_is_read_in_one_go() -> None:
+    start = time.process_time()
+    (comment,) = comments(Source("f", "vllm  # cgplan: ignore " + "CG905 " * 200_000))
+    assert time.process_time() - start < 3
+    assert comment.codes == ("CG905",)
+
+
+def test_the_key_of_a_block_is_found_across_blank_and_deeper_lines() -> None:
+    text = "# cgplan: ignore CG905\nargs: |\n    set -e\n\n      echo\n    vllm serve m --bogus\n"
+    assert is_silent(text)
+    assert not is_silent(text.replace("args: |", "args: |\n  a: 1\nmore:"))

@@ -66,7 +66,10 @@ def test_existing_path_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert load_model("qwen__qwen3-8b").architectures == ("Qwen3ForCausalLM",)
 
 
-@pytest.mark.parametrize("path", ["./none", "/no/such/folder", "config.json", "~/no-such-folder", "~no-such-user", "~\0", "models/none/"])
+@pytest.mark.parametrize(
+    "path",
+    ["./none", "/no/such/folder", "config.json", "~/no-such-folder", "~no-such-user", "~\0", "models/none/"],
+)
 def test_missing_path(path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(InputError) as caught:

@@ -4,7 +4,7 @@ Readers never run, expand or fetch anything. Each gives Launches: tokens with th
 """
 
 from .launch import ConfigText, EnvVariable, Hints, Launch, LaunchToken, Reading, Remark, Source, Span
-from .pasted import launch_of
+from .pasted import launch_of, launch_of_text
 from .reading import read
 
 __all__ = [
@@ -18,5 +18,6 @@ __all__ = [
     "Source",
     "Span",
     "launch_of",
+    "launch_of_text",
     "read",
 ]

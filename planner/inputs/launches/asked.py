@@ -12,11 +12,13 @@ from typing import Any, NamedTuple
 from ...deployment import LATEST
 from ...errors import CgplanError, InputError, StartupError, shorten
 from ...model_shape import ModelShape
-from ...releases import canonical, nearest
+from ...releases import canonical, is_known, nearest
 from ...sections import Gpu, Software
 from ..serve_args import ServeArgs, parse_serve
 from ..serve_args_deployment import ServedDeployment, to_deployment
 from ..serve_args_errors import ArgumentRefused
+from ..serve_args_flags import flag_table
+from ..serve_args_joined import refusal, split_joined
 from ..serve_args_tokens import Place
 from .launch import Launch, Source, Span
 
@@ -82,6 +84,9 @@ class Asked:
         problem: why there is no deployment although the line was read, or None.
         assumptions: what was assumed, one line each.
         kept: index in `launch.tokens` of each token that `args` speaks of.
+        gpu_from: who names the GPU: "given" by the user, "file", "here" (found in this machine), or "assumed".
+        context: what the user says beside the file.
+        joined: indices in `launch.tokens` of those that hold an option and its value, and were read as several.
     """
 
     launch: Launch
@@ -93,6 +98,25 @@ class Asked:
     problem: CgplanError | None = None
     assumptions: tuple[str, ...] = ()
     kept: tuple[int, ...] = field(default=(), repr=False)
+    gpu_from: str = "assumed"
+    context: Context = field(default=NOTHING_SAID, repr=False)
+    joined: frozenset[int] = frozenset()
+
+    @property
+    def gpu_assumed(self) -> bool:
+        """Whether nobody named the GPU, and the one of the deployment stands in for it."""
+        return self.gpu_from == "assumed"
+
+    @property
+    def release_assumed(self) -> bool:
+        """Whether the file names a release that is not known, and the nearest one stands in for it."""
+        said = self.launch.hints.release
+        return self.context.release is None and said is not None and not is_known(said)
+
+    @property
+    def model_assumed(self) -> bool:
+        """Whether another shape stands in for that of the model."""
+        return self.served is not None and self.served.model_assumed
 
     def token_index(self, place: Place | None) -> int | None:
         """Index in `launch.tokens` of what `place` points at; None for a place in a file of --config."""
@@ -115,18 +139,18 @@ def ask(launch: Launch, context: Context = NOTHING_SAID) -> Asked:
     assumptions = [*context.assumptions, *assumptions]
     reader = _Reader(launch, release, context)
     args = reader.parse()
+    found = _gpu(launch, context, assumptions if args is not None else [])
     asked = Asked(
         launch, release, args, tuple(reader.refused), tuple(reader.refused_at), None, None, tuple(assumptions),
-        tuple(reader.kept),
+        tuple(reader.kept), found.said_by, context, frozenset(reader.joined),
     )  # fmt: skip
     if args is None:
         return asked
-    gpu, gpus = _gpu(launch, context, assumptions)
     try:
         served = to_deployment(
             args,
-            gpu=gpu,
-            gpus_per_node=context.gpus_per_node or launch.hints.gpus or gpus,
+            gpu=found.gpu,
+            gpus_per_node=context.gpus_per_node or launch.hints.gpus or found.count,
             software=context.software,
             model=context.model,
             env={**launch.environment, **context.env},
@@ -150,29 +174,37 @@ def _release(launch: Launch, context: Context) -> tuple[str, list[str]]:
     said = launch.hints.release
     if said is None:
         return LATEST, [f"vLLM {LATEST}, the newest known; --vllm names yours."]
-    try:
+    if is_known(said):
         return canonical(said), []
-    except InputError:
-        near = nearest(said)
-        return near, [f"vLLM {shorten(said, 20)} is read by the rules of {near}, the nearest release known."]
+    near = nearest(said)
+    return near, [f"vLLM {shorten(said, 20)} is read by the rules of {near}, the nearest release known."]
 
 
-def _gpu(launch: Launch, context: Context, assumptions: list[str]) -> tuple[Gpu | None, int | None]:
-    """The GPU and how many there are: the user's, the file's, this machine's. None: neither is known."""
-    found, count = context.gpu, None
+class _Found(NamedTuple):
+    """The GPU and how many there are, and who says so. None: not known."""
+
+    gpu: Gpu | None
+    count: int | None
+    said_by: str
+
+
+def _gpu(launch: Launch, context: Context, assumptions: list[str]) -> _Found:
+    """The GPU: the user's, the file's, this machine's."""
+    found, count, said_by = context.gpu, None, "given"
     if found is None:
-        found = _hinted(launch, assumptions)
+        found, said_by = _hinted(launch, assumptions), "file"
     if found is None and launch.hints.gpu is None and context.here is not None and launch.kind in STARTED_HERE:
         here = context.here()
         if here is not None:
-            found, count = here
+            (found, count), said_by = here, "here"
             assumptions.append(f"GPU: {count} x {found.name}, found in this machine; --gpu names another.")
+    said_by = said_by if found is not None else "assumed"
     if context.gpu_memory is not None:
         if found is None:
             found = Gpu()
             assumptions.append(f"GPU: {found.name}; the line does not name one.")
         found = found.model_copy(update={"memory_bytes": context.gpu_memory})
-    return found, count
+    return _Found(found, count, said_by)
 
 
 def _hinted(launch: Launch, assumptions: list[str]) -> Gpu | None:
@@ -205,11 +237,11 @@ def _in_config(launch: Launch, place: Place) -> Located | None:
         return None
     source = config.source or launch.source
     line = config.lines[place.line - 1]
-    lines = source.text.splitlines(keepends=True)
-    start = sum(map(len, lines[: line - 1]))
-    text = lines[line - 1] if line <= len(lines) else ""
+    lines = source.text.split("\n")
+    start = sum(map(len, lines[: line - 1])) + line - 1
+    text = lines[line - 1].rstrip() if line <= len(lines) else ""
     indent = len(text) - len(text.lstrip())
-    return Located(source, Span(start + indent, start + len(text.rstrip()), line, indent + 1))
+    return Located(source, Span(start + indent, start + len(text), line, indent + 1))
 
 
 class _Reader:
@@ -220,14 +252,38 @@ class _Reader:
         self.release = release
         self.env = {**launch.environment, **context.env}
         self.kept = list(range(len(launch.tokens)))
+        self.texts = [token.text for token in launch.tokens]
+        self.joined: set[int] = set()
         self.refused: list[CgplanError] = []
         self.refused_at: list[Located | None] = []
+        self._split()
+
+    def _split(self) -> None:
+        """Take apart tokens that hold an option and its value; they are refused, and the rest is read as it was meant.
+
+        Each part has the index of the token that it was part of.
+        """
+        if not any(" " in text and text.lstrip().startswith("-") for text in self.texts):
+            return
+        table = flag_table(self.release)
+        kept, texts = self.kept, self.texts
+        self.kept, self.texts = [], []
+        for index, text in zip(kept, texts, strict=True):
+            joined = split_joined(text, table) if index and len(self.refused) < MAX_REFUSALS else None
+            parts = (text,) if joined is None else joined.texts
+            self.kept += [index] * len(parts)
+            self.texts += parts
+            if joined is not None:
+                self.joined.add(index)
+                self.refused.append(refusal(joined, Place(index)))
+                self.refused_at.append(Located(self.launch.source, self.launch.tokens[index].span))
 
     def parse(self) -> ServeArgs | None:
         for _ in range(MAX_REFUSALS):
             try:
                 return self._parse()
             except ArgumentRefused as error:  # noqa: PERF203
+                error.place = self._to_blame(error)
                 self.refused.append(error)
                 self.refused_at.append(_located(self.launch, error.place, tuple(self.kept)))
                 if not self._drop(error):
@@ -239,15 +295,30 @@ class _Reader:
         return None
 
     def _parse(self) -> ServeArgs:
-        texts = [self.launch.tokens[index].text for index in self.kept]
         configs = {name: config.text for name, config in self.launch.files.items()}
-        return parse_serve(texts, self.release, configs=configs or None, env=self.env)
+        return parse_serve(self.texts, self.release, configs=configs or None, env=self.env)
+
+    def _to_blame(self, error: ArgumentRefused) -> Place | None:
+        """The token of the dotted key that is refused, not the first one of those that make up the option's value."""
+        path = (error.where or "").partition(".")[2]
+        place = error.place
+        if error.kind != "config_invalid" or not path or place is None or place.line or place.token >= len(self.kept):
+            return place
+        texts = [text.partition("=")[0] for text in self.texts]
+        head = texts[place.token].partition(".")[0]
+        if "." not in texts[place.token]:
+            return place
+        for index, text in enumerate(texts):
+            bucket, _, keys = text.partition(".")
+            if bucket.replace("_", "-") == head.replace("_", "-") and keys and f"{path}.".startswith(f"{keys}."):
+                return Place(index)
+        return place
 
     def _drop(self, error: ArgumentRefused) -> bool:
         """Leave out the option that is to blame. False: no single one is."""
         if error.kind not in DROPPABLE or error.place is None or error.place.line:
             return False
-        texts = [self.launch.tokens[index].text for index in self.kept]
+        texts = self.texts
         first = error.place.token
         if not 2 <= first < len(texts):
             return False
@@ -258,5 +329,5 @@ class _Reader:
         last = first + 1
         while last < len(texts) and not texts[last].startswith("-"):
             last += 1
-        del self.kept[first:last]
+        del self.kept[first:last], self.texts[first:last]
         return True

@@ -19,6 +19,8 @@ MAX_WALKED_BYTES = 2**20
 """Largest file of a folder that is read without being named."""
 MAX_WALKED = 200_000
 """Entries of folders that are looked at."""
+MAX_DEPTH = 100
+"""Folders within folders that are looked into."""
 PATIENCE = 5.0
 """Seconds for which a pipe that is named may have no writer."""
 
@@ -83,6 +85,7 @@ def _folder(root: str, exclude: Sequence[str]) -> Iterator[str]:
             name
             for name in folders
             if not name.startswith(".")
+            and folder.count(os.sep) - root.count(os.sep) < MAX_DEPTH
             and name not in _SKIPPED
             and not os.path.exists(os.path.join(folder, name, "pyvenv.cfg"))
             and not _is_excluded(os.path.join(folder, name), root, exclude)

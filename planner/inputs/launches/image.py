@@ -56,7 +56,8 @@ def release_of(image: str) -> str | None:
     if found is None:
         return None
     release = f"{found[1]}.{found[2]}.{found[3] or '0'}"
-    return release if int(found[1]) < 20 else None  # 25.06-py3 is a month
+    # 25.06-py3 is a month; 1.4.2 of one's own image is a number of its own, as vLLM has had no 1.x.
+    return release if int(found[1]) < (20 if is_official(image) else 1) else None
 
 
 def entrypoint_of(image: str, release: str | None) -> tuple[str, ...]:

@@ -148,8 +148,7 @@ class Launch:
         label: which one of the source, "Deployment qwen, container vllm"; "" where there is only one.
         tokens: what parse_serve takes, program included.
         env: environment variables of the command; the last of a name counts.
-        files: files of --config that are known, by the name that the command uses; None: read them from disk, beside
-            `base`.
+        files: files of --config that are known, by the name that the command uses.
         hints: what the text says about where it runs.
         remarks: what the reader noticed.
     """

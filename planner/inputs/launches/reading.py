@@ -6,6 +6,7 @@ import re
 from importlib import import_module
 
 from ...errors import InputError
+from .config_beside import with_files
 from .launch import Reading, Remark, Source
 
 MAX_CHARS = 16 * 2**20
@@ -14,6 +15,8 @@ MAX_LINES = 1_000_000
 """Most lines of it; what is kept of each is larger than an empty line."""
 MAX_SERVERS = 200
 """Most servers of a text that are looked at."""
+MAX_TOKENS = 20_000
+"""Most words of all these servers."""
 MAX_REMARKS = 100
 
 _YAML_READERS = (
@@ -46,6 +49,8 @@ _IS_DOCKERFILE = re.compile(r"(?:FROM|ARG)[ \t]+\S", re.IGNORECASE)
 def read(source: Source) -> Reading:
     """The servers that a text starts. A text that starts none has a remark that says so.
 
+    Of other files only those of --config are read, where a script or a unit names one that is here.
+
     Raises:
         InputError: CG906 a quote is not closed, CG911 it cannot be read, CG914 it is too large.
     """
@@ -66,7 +71,7 @@ def read(source: Source) -> Reading:
     kind = kind_of(source)
     reading = _first(_read_as(source, kind))
     if reading.launches or reading.remarks:
-        return reading
+        return reading._replace(launches=tuple(with_files(launch) for launch in reading.launches))
     return _none("no vLLM server is started here")
 
 
@@ -153,13 +158,15 @@ def _first(reading: Reading) -> Reading:
     if len(reading.remarks) > MAX_REMARKS:
         more = Remark("not_read", f"and {len(reading.remarks) - MAX_REMARKS:,} more remarks")
         reading = reading._replace(remarks=(*reading.remarks[:MAX_REMARKS], more))
-    if len(reading.launches) <= MAX_SERVERS:
-        return reading
-    launches, rest = reading.launches[:MAX_SERVERS], reading.launches[MAX_SERVERS]
-    span = next((token.span for token in rest.tokens if token.style != "made"), None)
-    message = f"there are more than {MAX_SERVERS} servers; those from here on are not looked at"
-    more = Remark("not_read", message, span, "pass them in several files")
-    return Reading(launches, (*reading.remarks, more))
+    left = MAX_TOKENS
+    for index, launch in enumerate(reading.launches):
+        left -= len(launch.tokens)
+        if (left < 0 and index) or index == MAX_SERVERS:
+            span = next((token.span for token in launch.tokens if token.style != "made"), None)
+            message = f"this has more servers than the {index} that are looked at"
+            more = Remark("not_read", message, span, "pass them in several files")
+            return Reading(reading.launches[:index], (*reading.remarks, more))
+    return reading
 
 
 def _none(message: str) -> Reading:

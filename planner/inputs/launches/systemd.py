@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from typing import NamedTuple
 
 from .joined import Joined
@@ -14,6 +15,8 @@ from .shell.commands import Found, Word, in_words
 
 MAX_SETTINGS = 5_000
 MAX_WORDS = 6_000
+MAX_COMMAND = 256 * 1024
+"""Longest command that is read, in characters."""
 
 _SETTING = re.compile(r"[ \t]*([A-Za-z]+)[ \t]*=[ \t]*")
 _SECTION = re.compile(r"[ \t]*\[([^\]\n]*)\]")
@@ -45,12 +48,16 @@ def launches(source: Source) -> Reading:
         if one.name == "ExecStart":
             started = [*started, one.value] if one.value.text.strip() else []
         elif one.name == "Environment":
-            env = [*env, *_variables(one.value)] if one.value.text.strip() else []
+            env = [*env, *islice(_variables(one.value), MAX_WORDS - len(env))] if one.value.text.strip() else []
         elif one.name == "EnvironmentFile":
             from_files = True
     values = {variable.name: variable.value for variable in env}
     made: list[tuple[Found, Joined]] = []
     for value in started:
+        if value.length > MAX_COMMAND:
+            message = f"a command longer than {MAX_COMMAND // 1024} KiB is not read"
+            remarks.append(Remark("not_read", message, value.span_of(0, 1)))
+            continue
         unclosed = _unclosed(value.text)
         if unclosed is not None:
             span = value.span_of(unclosed, unclosed + 1)

@@ -47,7 +47,8 @@ def test_impossible_names(name: str) -> None:
     assert caught.value.code == "CG910"
 
 
-def test_what_is_no_file(tmp_path: Path) -> None:
+def test_what_is_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "PATIENCE", 0.05)  # nobody writes into that pipe
     os.mkfifo(tmp_path / "pipe")
     for path in (tmp_path, tmp_path / "pipe", Path("/dev/zero")):
         with pytest.raises(InputError) as caught:

@@ -17,7 +17,7 @@ from ..yaml_nodes import Mapping, Node, Scalar
 from ..yaml_nodes import Sequence as Items
 from .configs import files_of
 from .gpus import gpus_of, on_amd
-from .words import put_in, split
+from .words import put_in, split, with_defaults
 
 MAX_EXTENDS = 20
 """Services that one builds upon, one after the other."""
@@ -100,7 +100,7 @@ def _launches(service: _Service, source: Source) -> tuple[list[Launch], list[Rem
     env = _environment(service)
     values = {variable.name: variable.value for variable in env}
     hints = _hints(service, name, image, values)
-    starts = in_words(words, values, "compose") if words else []
+    starts = in_words([with_defaults(word) for word in words], values) if words else []
     launches = []
     for found in starts:
         tokens, files, left_out = with_config(found.tokens, service.files)

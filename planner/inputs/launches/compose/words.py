@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from ....errors import InputError
 from ..launch import Remark, Span
-from ..shell.commands import SpanOf, Word
+from ..shell.put_in import Reference
+from ..shell.put_in import put_in as put_in_word
+from ..shell.word import SpanOf, Word
 from ..yaml_nodes import Scalar
 
 MAX_WORDS = 5000
@@ -28,24 +31,29 @@ _END = ";&|<>"
 
 def put_in(text: str, depth: int = 0) -> str | None:
     """`text` with the defaults of its variables; None where one has none, since its value is in no file."""
-    if "$" not in text:
-        return text
     parts: list[str] = []
     at = 0
-    while at < len(text):
-        if text[at] != "$":
-            following = text.find("$", at)
-            following = len(text) if following < 0 else following
-            parts.append(text[at:following])
-            at = following
-            continue
-        end = variable_end(text, at)
-        value = _value(text[at:end], depth)
+    for start, end, value in _references(text, depth):
         if value is None:
             return None
-        parts.append(value)
+        parts += (text[at:start], value)
         at = end
-    return "".join(parts)
+    return "".join((*parts, text[at:]))
+
+
+def with_defaults(word: Word) -> Word:
+    """A word with the defaults of its variables; those without one stay, and are named as unknown."""
+    written = word.text
+    return put_in_word(word, (one for one in _references(written) if one.value != written[one.start : one.end]))
+
+
+def _references(text: str, depth: int = 0) -> Iterator[Reference]:
+    """The variables of a text, and `$$`, each with what is put in for it."""
+    at = text.find("$")
+    while at >= 0:
+        end = variable_end(text, at)
+        yield Reference(at, end, _value(text[at:end], depth))
+        at = text.find("$", end)
 
 
 def variable_end(text: str, at: int) -> int:

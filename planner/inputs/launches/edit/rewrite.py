@@ -81,11 +81,9 @@ def read_again(source: Source) -> Reading:
         from ..reading import read
 
         return read(source)
-    import shlex
+    from ..pasted import launch_of_text
 
-    from ..pasted import launch_of
-
-    return Reading((launch_of(shlex.split(source.text)),))
+    return Reading((launch_of_text(source.text),))
 
 
 def _config(launch: Launch) -> ConfigText | None:

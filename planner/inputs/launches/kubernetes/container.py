@@ -15,6 +15,7 @@ from ..shell.commands import Found, Word, in_words
 from ..yaml_commands import in_scalar
 from ..yaml_nodes import Scalar
 from .config_maps import is_script
+from .container_words import expanded_word
 
 _RENDER = "render it first: helm template CHART | cgplan check -"
 _UNEXPANDED = ("--served-model-name", "--served_model_name")
@@ -68,7 +69,7 @@ def launches_of(container: Container, started: set[int] | None = None) -> tuple[
 
 def _found(container: Container, started: set[int]) -> list[Found]:
     env = {variable.name: variable.value for variable in container.env}
-    found = in_words(container.words, env, "kubernetes") if container.words else []
+    found = in_words([expanded_word(word, env) for word in container.words], env) if container.words else []
     if not found:
         for script in _scripts(container):
             found += in_scalar(script, env)

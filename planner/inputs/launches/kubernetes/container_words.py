@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from ....errors import shorten
 from ..image import entrypoint_of, is_vllm_image
 from ..launch import EnvVariable, Remark, Span
+from ..shell.put_in import Reference, put_in
 from ..shell.word import Word, made
 from ..yaml_commands import word_of
 from ..yaml_nodes import Mapping as Fields
@@ -126,14 +127,14 @@ def _from_map(one: Fields, maps: ConfigMaps, remarks: list[Remark]) -> Iterator[
         yield EnvVariable(f"{front}{key.text}", value.text if isinstance(value, Scalar) else None, key.span)
 
 
-_REFERENCE = re.compile(r"\$\$|\$\(([A-Za-z_.][\w.-]*)\)")
+_REFERENCE = re.compile(r"\$\$|\$\(([-._a-zA-Z][-._a-zA-Z0-9]*)\)")
 
 
 def expanded(text: str, env: Mapping[str, str | None]) -> str | None:
     """`text` with $(NAME) put in as Kubernetes does; None where a name's value is unknown."""
     unknown = False
 
-    def put_in(found: re.Match[str]) -> str:
+    def put(found: re.Match[str]) -> str:
         nonlocal unknown
         if found[1] is None:
             return "$"
@@ -145,5 +146,13 @@ def expanded(text: str, env: Mapping[str, str | None]) -> str | None:
 
     if "$" not in text:
         return text
-    result = _REFERENCE.sub(put_in, text)
+    result = _REFERENCE.sub(put, text)
     return None if unknown or len(result) > 100_000 else result
+
+
+def expanded_word(word: Word, env: Mapping[str, str | None]) -> Word:
+    """A word with $(NAME) put in as Kubernetes does; names whose value is not known stay."""
+    if "$" not in word.text:
+        return word
+    found = _REFERENCE.finditer(word.text)
+    return put_in(word, (Reference(*one.span(), env.get(one[1]) if one[1] else "$") for one in found))

@@ -12,10 +12,9 @@ from .container_run import ContainerRun, container_run, gpu_count
 from .environment import ASSIGNMENT, assigned, container_variable, exported, known_within, pairs, visible_gpus
 from .grammar import Item
 from .lexer import MAX_SCRIPT, Lexer
-from .programs import CARRIERS, NOT_RUNNING, SHELLS, entrypoint_before, starts_server
-from .references import put_in
+from .programs import CARRIERS, CARRYING_OPTION, NOT_RUNNING, SHELLS, entrypoint_before, starts_server
 from .remarks import MAX_REMARKS, of_conditions, of_cut, of_unexported, of_word
-from .script_text import Script, as_field, as_word, inner_script, script_of_shell
+from .script_text import Script, as_field, as_word, behind_option, inner_script, script_of_shell
 from .unknown import settle
 from .walk import Simple, Walk
 from .word import Found, SpanOf, Word, made
@@ -24,23 +23,23 @@ __all__ = ["Found", "SpanOf", "Word", "in_script", "in_words"]
 
 MAX_DEPTH = 4
 """Scripts within scripts."""
+MAX_TOKENS = 20_000
+"""Words of all its servers; a function that is called often has many."""
 MAX_FOUND = 250
 """Servers of one text that are read; fewer are looked at, as reading.py says."""
 
 
-def in_words(words: Sequence[Word], env: Mapping[str, str | None], syntax: str = "plain") -> list[Found]:
+def in_words(words: Sequence[Word], env: Mapping[str, str | None]) -> list[Found]:
     """The servers that a command given as words starts.
 
     Args:
-        words: program and arguments.
+        words: program and arguments, as the program gets them.
         env: variables that are set for it; None: set, but the file does not say to what.
-        syntax: what is put in before the program gets the words: "kubernetes" $(NAME), "compose" ${NAME:-default},
-            "plain" nothing.
 
     Raises:
         InputError: CG906 a quote in a script is not closed, CG914 a script is too long.
     """
-    return _Search(env).words([put_in(word, env, syntax) for word in words], 0)
+    return _Search(env).words(list(words), 0)
 
 
 def in_script(text: str, span_of: SpanOf, env: Mapping[str, str | None], inner: str = "") -> list[Found]:
@@ -78,9 +77,12 @@ class _Search:
             arguments = [as_field(word) for word in script.arguments]
         walk = Walk(items, self.env, arguments)
         found: list[Found] = []
+        left = MAX_TOKENS
         for simple in walk.commands():
-            found.extend(self._simple(simple, walk, items, script, depth))
-            if len(found) >= MAX_FOUND:
+            of_simple = self._simple(simple, walk, items, script, depth)
+            found.extend(of_simple)
+            left -= sum(len(one.tokens) for one in of_simple)
+            if len(found) >= MAX_FOUND or left < 0:
                 break
         found.sort(key=_place)
         if lexer.fault is not None:
@@ -149,7 +151,7 @@ class _Search:
                 return self._container(words, run, depth)
             script = script_of_shell(words, index) if program in SHELLS else None
             if script is None and carries and index and "vllm" in text and re.search(r"\s", text):
-                script = inner_script(words[index], None)
+                script = inner_script(behind_option(words[index], CARRYING_OPTION), None)
             if script is not None:
                 env = pairs(words[:index])
                 return [one._replace(env=(*env, *one.env)) for one in self.script(script, depth + 1)]

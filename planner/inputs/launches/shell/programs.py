@@ -23,8 +23,11 @@ CARRIERS = (
     "xargs",
     "parallel",
     "timeout",
+    "sbatch",
 )
 """Programs that get a command as one word."""
+CARRYING_OPTION = "--wrap="
+"""An option of theirs that may be joined to the command."""
 NOT_RUNNING = frozenset((
     "echo", "printf", "grep", "egrep", "fgrep", "rg", "pgrep", "pkill", "killall", "kill", "ps", "which",
     "type", "command", "whereis", "man", "cat", "less", "more", "ls", "cp", "rm", "mv", "mkdir", "pip", "pip3",

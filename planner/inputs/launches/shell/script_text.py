@@ -61,6 +61,20 @@ def inner_script(word: Word, arguments: tuple[Word, ...] | None) -> Script:
     return Script(word.text, word.stretch, inner, in_file and word.literal, arguments, word.changed)
 
 
+def behind_option(word: Word, option: str) -> Word:
+    """What stands behind an option that a word begins with; else the word."""
+    if not word.text.startswith(option):
+        return word
+    skip = len(option)
+    span = word.stretch(skip, len(word.text))
+    changed = tuple((max(start - skip, 0), end - skip) for start, end in word.changed if end > skip)
+
+    def stretch(start: int, end: int) -> Span:
+        return word.stretch(start + skip, end + skip)
+
+    return word._replace(text=word.text[skip:], span=span, span_of=stretch, changed=changed)
+
+
 def as_word(field: Field, written: ShellWord | None, script: Script) -> Word:
     """A word of a script, with its place in the file."""
     if isinstance(field.outer, Word):

@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 
 from cgplan.errors import InputError
 from cgplan.inputs.launches.compose.services import fits, launches
-from cgplan.inputs.launches.compose.words import put_in, split, variable_end
-from cgplan.inputs.launches.launch import Launch, Reading, Source
+from cgplan.inputs.launches.compose.words import put_in, split, variable_end, with_defaults
+from cgplan.inputs.launches.launch import Launch, Reading, Source, Span
+from cgplan.inputs.launches.shell.word import Word
 from cgplan.inputs.launches.yaml_nodes import Mapping, Scalar, documents
 
 
@@ -377,6 +378,14 @@ VARIABLES = {
 @pytest.mark.parametrize("text", VARIABLES)
 def test_putting_in_defaults(text: str) -> None:
     assert put_in(text) == VARIABLES[text]
+
+
+@pytest.mark.parametrize("text", VARIABLES)
+def test_a_word_with_its_defaults(text: str) -> None:
+    word = with_defaults(Word(text, Span(0, len(text), 1, 1)))
+    known = VARIABLES[text]
+    assert word.text == (text if known is None else known)
+    assert bool(word.unknown) == (known is None)
 
 
 def test_deep_defaults_end() -> None:

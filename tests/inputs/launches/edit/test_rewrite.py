@@ -6,6 +6,7 @@ import pytest
 
 from cgplan.inputs.launches.edit.kinds import ConfigEdit, TokenEdit
 from cgplan.inputs.launches.edit.rewrite import Rewritten, rewritten, target_of
+from cgplan.inputs.launches.kubernetes.container_words import expanded_word
 from cgplan.inputs.launches.launch import ConfigText, EnvVariable, Launch, LaunchToken, Reading, Source, Span
 from cgplan.inputs.launches.shell.commands import Word, in_script, in_words
 from cgplan.inputs.launches.yaml_nodes import Mapping, Node, Scalar, Sequence, documents
@@ -31,7 +32,7 @@ def manifest(source: Source) -> Reading:
                 for item in one.items
                 if isinstance(item, Scalar)
             ]
-            found = in_words(words, {}, "kubernetes") if words else []
+            found = in_words([expanded_word(word, {}) for word in words], {})
             launches.extend(Launch(source, "kubernetes", "", one.tokens, one.env) for one in found)
             for _, value in node.items:
                 walk(value)

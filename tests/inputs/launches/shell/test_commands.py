@@ -9,6 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cgplan.errors import InputError
+from cgplan.inputs.launches.compose.words import with_defaults
+from cgplan.inputs.launches.kubernetes.container_words import expanded_word
 from cgplan.inputs.launches.launch import Source, Span
 from cgplan.inputs.launches.shell.commands import MAX_FOUND, Found, Word, in_script, in_words
 
@@ -30,6 +32,10 @@ def words(*given: str, style: str = "item") -> list[Word]:
         Word(text, Span(n * 100, n * 100 + len(text), n + 1, 1), style, span_of=_within(n * 100, n + 1))
         for n, text in enumerate(given)
     ]
+
+
+def in_kubernetes(given: list[Word], env: dict[str, str | None]) -> list[Found]:
+    return in_words([expanded_word(word, env) for word in given], env)
 
 
 def _within(start: int, line: int):  # type: ignore[no-untyped-def]
@@ -201,7 +207,7 @@ def test_containers(text: str, expected: list[str]) -> None:
 
 def test_words_of_kubernetes() -> None:
     given_words = words("vllm", "serve", "$(MODEL)", "--x=$$(A)", "--max-num-seqs", "$(N)", "--y")
-    (one,) = in_words(given_words, {"MODEL": "m", "N": None}, "kubernetes")
+    (one,) = in_kubernetes(given_words, {"MODEL": "m", "N": None})
     assert [token.text for token in one.tokens] == ["vllm", "serve", "m", "--x=$(A)", "--y"]
     assert [token.literal for token in one.tokens] == [True, True, False, False, True]
     assert [remark.kind for remark in one.remarks] == ["unknown_value"]
@@ -209,7 +215,7 @@ def test_words_of_kubernetes() -> None:
 
 def test_a_script_in_words_keeps_its_places_behind_a_variable() -> None:
     script = "exec vllm serve $(MODEL) --x $Y"
-    (one,) = in_words(words("sh", "-c", script), {"MODEL": "long-name", "Y": "1"}, "kubernetes")
+    (one,) = in_kubernetes(words("sh", "-c", script), {"MODEL": "long-name", "Y": "1"})
     assert [token.text for token in one.tokens] == ["vllm", "serve", "long-name", "--x", "1"]
     places = [script[token.span.start - 200 : token.span.end - 200] for token in one.tokens]
     assert places == ["vllm", "serve", "$(MODEL)", "--x", "$Y"]
@@ -218,7 +224,7 @@ def test_a_script_in_words_keeps_its_places_behind_a_variable() -> None:
 
 def test_words_of_compose() -> None:
     given_words = words("vllm", "serve", "${MODEL:-m}", "--x", "$$A", "--max-num-seqs=${N}")
-    (one,) = in_words(given_words, {"N": "8"}, "compose")
+    (one,) = in_words([with_defaults(word) for word in given_words], {"N": "8"})
     assert [token.text for token in one.tokens] == ["vllm", "serve", "m", "--x", "$A"]
 
 

@@ -1,0 +1,241 @@
+"""Does the server start with the memory that is left, why not, and how far its limits can be raised.
+
+vLLM stops at the first constraint that does not hold, minutes after the start. Here all of them are looked at, each
+with the largest value that would do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from ..deployment import Deployment
+from ..errors import InputError, StartupError
+from ..resolve import Resolution, resolve
+from ..trace import Finding
+from .budget import Budget
+from .kv_cache import KVCache, kv_cache
+from .kv_capacity import KVCacheTooSmall
+
+MOST_SEQS = 8192
+"""Largest max_num_seqs that is looked for."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether it starts.
+
+    Attributes:
+        starts: "yes" and "no" hold within the bounds of the budget; "unsure": its bounds differ.
+        kv_cache: with the best estimate of the memory; None where there is none.
+        findings: every constraint that does not hold, or may not.
+    """
+
+    starts: Literal["yes", "no", "unsure"]
+    kv_cache: KVCache | None
+    findings: tuple[Finding, ...] = ()
+
+
+@dataclass(frozen=True)
+class Capacity:
+    """How many requests of one length fit at once.
+
+    Attributes:
+        length: tokens of each request.
+        requests: at once, as vLLM's log counts them; max_num_seqs is not looked at.
+    """
+
+    length: int
+    requests: float
+
+
+def check_start(deployment: Deployment, resolution: Resolution, made: Budget, *, auto_fit: bool = False) -> Verdict:
+    """Whether `deployment` starts with the memory of `made`.
+
+    Args:
+        auto_fit: --max-model-len is -1 or auto.
+
+    Raises:
+        InputError: what the model's layers keep is not known.
+    """
+    best = _constraints(deployment, resolution, [kv.best for kv in made.kv_cache], auto_fit)
+    errors = [finding for finding in made.findings if finding.severity == "error"]
+    if not best.broken:
+        low = _constraints(deployment, resolution, [kv.low for kv in made.kv_cache], auto_fit)
+        unsure = [replace(finding, severity="warning") for finding in low.broken]
+        findings = (*made.findings, *unsure)
+        warned = any(finding.severity == "warning" for finding in findings)
+        return Verdict("no" if errors else "unsure" if warned else "yes", best.cache, findings)
+    high = _constraints(deployment, resolution, [kv.high for kv in made.kv_cache], auto_fit)
+    certain = {finding.code for finding in high.broken}
+    broken = [f if f.code in certain else replace(f, severity="warning") for f in best.broken]
+    return Verdict("no" if errors or certain else "unsure", best.cache, (*made.findings, *broken))
+
+
+@dataclass(frozen=True)
+class _Constraints:
+    cache: KVCache | None
+    broken: tuple[Finding, ...]
+
+
+def _constraints(
+    deployment: Deployment, resolution: Resolution, available: Sequence[int], auto_fit: bool
+) -> _Constraints:
+    """The constraints that do not hold with `available` bytes of KV cache, by pipeline stage."""
+    broken: list[Finding] = []
+    cache: KVCache | None = None
+    try:
+        cache = kv_cache(deployment, resolution, available, auto_fit=auto_fit)
+    except KVCacheTooSmall as error:
+        broken.append(_finding(error))
+        # What else is wrong is seen with the length that fits.
+        if error.estimated_max_model_len:
+            shorter = replace(resolution, max_model_len=error.estimated_max_model_len)
+            cache = _planned(deployment, shorter, available)
+    except StartupError as error:
+        broken.append(_finding(error))
+    if cache is not None:
+        broken += _mamba_blocks(deployment, cache.plan.num_blocks)
+    return _Constraints(cache, tuple(broken))
+
+
+def _planned(deployment: Deployment, resolution: Resolution, available: Sequence[int]) -> KVCache | None:
+    try:
+        return kv_cache(deployment, resolution, available)
+    except StartupError:
+        return None
+
+
+def _mamba_blocks(deployment: Deployment, num_blocks: int) -> list[Finding]:
+    """Full graphs of Mamba layers need a block for each of max_num_seqs requests."""
+    if not deployment.model.mamba_backends:
+        return []
+    try:
+        resolve(deployment.model_copy(update={"num_gpu_blocks": num_blocks}))
+    except StartupError as error:
+        return [_finding(error)]
+    return []
+
+
+def _finding(error: StartupError) -> Finding:
+    return Finding(error.code, "error", error.message, error.fix, error.where)
+
+
+def largest_model_len(deployment: Deployment, resolution: Resolution, available: Sequence[int]) -> int:
+    """The longest max_model_len that starts with `available` bytes of KV cache by pipeline stage, tokens; 0: none.
+
+    Raises:
+        InputError: what the model's layers keep is not known.
+    """
+    model = deployment.model
+    longest = model.longest_model_len or model.max_model_len
+    whole = replace(resolution, max_model_len=longest)
+    try:
+        plan = kv_cache(deployment.model_copy(update={"max_model_len": None}), whole, available, auto_fit=True).plan
+    except StartupError:
+        return 0
+    return plan.max_model_len
+
+
+def largest_num_seqs(
+    deployment: Deployment, budget_of: Callable[[Deployment, Resolution], Budget], *, most: int = MOST_SEQS
+) -> int:
+    """The largest max_num_seqs that starts, by the best estimates; 0: none up to `most` does.
+
+    More requests at once widen the sampler and the graphs, and Mamba layers need a block for each.
+
+    Args:
+        budget_of: the budget of a deployment and its resolution.
+    """
+
+    def starts(number: int) -> bool:
+        changed = deployment.model_copy(update={"max_num_seqs": number})
+        try:
+            resolution = resolve(changed)
+            made = budget_of(changed, resolution)
+            held = _constraints(changed, resolution, [kv.best for kv in made.kv_cache], False)
+        except (StartupError, InputError):
+            return False
+        return not held.broken and not any(finding.severity == "error" for finding in made.findings)
+
+    return _largest(starts, most)
+
+
+def largest_batch(
+    deployment: Deployment, budget_of: Callable[[Deployment, Resolution], Budget], *, most: int = 1 << 17
+) -> int:
+    """The largest max_num_batched_tokens that starts, in steps of 256 tokens; 0: not one step does."""
+
+    def starts(steps: int) -> bool:
+        changed = deployment.model_copy(update={"max_num_batched_tokens": steps * 256})
+        try:
+            resolution = resolve(changed)
+            made = budget_of(changed, resolution)
+            return not _constraints(changed, resolution, [kv.best for kv in made.kv_cache], False).broken
+        except (StartupError, InputError):
+            return False
+
+    return 256 * _largest(starts, most // 256)
+
+
+def _largest(holds: Callable[[int], bool], most: int) -> int:
+    """The largest number up to `most` that `holds`, if it holds up to some number and not beyond; 0: not for 1."""
+    if holds(most):
+        return most
+    low, high = 0, most
+    while high - low > 1:
+        middle = (low + high) // 2
+        if holds(middle):
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+def least_utilization(deployment: Deployment, resolution: Resolution, made: Budget) -> float | None:
+    """The least --gpu-memory-utilization, in steps of 0.01, with which the lengths asked for fit; None: none does.
+
+    The rest of the budget does not depend on it.
+    """
+    low, high = 1, 100
+    best = [kv.best - made.requested.best for kv in made.kv_cache]
+
+    def starts(hundredth: int) -> bool:
+        requested = made.total.best * hundredth / 100
+        if requested > made.free.best:
+            return False
+        return not _constraints(deployment, resolution, [int(requested + off) for off in best], False).broken
+
+    while high > low and made.total.best * high / 100 > made.free.best:
+        high -= 1
+    if not starts(high):
+        return None
+    while low < high:
+        middle = (low + high) // 2
+        if starts(middle):
+            high = middle
+        else:
+            low = middle + 1
+    return high / 100
+
+
+def requests_by_length(
+    deployment: Deployment, resolution: Resolution, available: Sequence[int], lengths: Sequence[int] = ()
+) -> tuple[Capacity, ...]:
+    """How many requests of each length fit at once with `available` bytes of KV cache by pipeline stage.
+
+    Args:
+        lengths: tokens; (): powers of two from 1,024 up to max_model_len, and that.
+
+    Raises:
+        InputError: what the model's layers keep is not known.
+    """
+    longest = resolution.max_model_len
+    wanted = list(lengths) or [1 << n for n in range(10, 31) if 1 << n < longest] + [longest]
+    found = []
+    for length in wanted:
+        plan = _planned(deployment, replace(resolution, max_model_len=length), available)
+        fits = plan.plan.max_concurrency if plan is not None else None
+        found.append(Capacity(length, fits or 0.0))
+    return tuple(found)

@@ -1,0 +1,253 @@
+"""Input that is made to be slow, large or broken: it ends soon, in servers, remarks or one clear line."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+import tracemalloc
+from pathlib import Path
+
+import pytest
+
+from cgplan.errors import InputError
+from cgplan.inputs.launches import Reading, Source, files, launch_of, read
+from cgplan.inputs.launches.asked import ask
+from cgplan.inputs.launches.edit import rewrite
+from cgplan.inputs.launches.edit.kinds import TokenEdit
+from cgplan.inputs.launches.edit.outline import same_elsewhere
+from cgplan.inputs.launches.kubernetes.container_words import expanded_word
+from cgplan.inputs.launches.reading import MAX_LINES, MAX_REMARKS, MAX_SERVERS, MAX_TOKENS
+from cgplan.inputs.launches.shell.commands import Word, in_words
+from cgplan.inputs.launches.systemd import MAX_COMMAND
+
+SECONDS = 2.0
+"""Of the processor, for what takes some tenths of one."""
+POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec:\n  containers:\n"
+
+
+class Watch:
+    """Fails where more time of the processor is taken than SECONDS."""
+
+    def __enter__(self) -> None:
+        self.start = time.process_time()
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        if kind is None:
+            assert time.process_time() - self.start < SECONDS
+
+
+def test_many_lines_are_refused() -> None:
+    text = "#\n" * (MAX_LINES + 1) + "a: vllm\n"
+    with Watch(), pytest.raises(InputError) as caught:
+        read(Source("a.yaml", text))
+    assert caught.value.code == "CG914"
+    read(Source("a.yaml", "#\n" * 1000 + "a: vllm\n"))
+
+
+@pytest.mark.parametrize(
+    ("name", "head", "unit"),
+    [
+        ("a.sh", "", "vllm serve m\n"),
+        ("a.yaml", POD, "  - name: c\n    command: [vllm, serve, m]\n"),
+        ("a.service", "[Service]\n", "ExecStart=vllm serve m\n"),
+    ],
+)
+def test_servers_beyond_those_looked_at_are_named(name: str, head: str, unit: str) -> None:
+    def reading(count: int) -> Reading:
+        return read(Source(name, head + unit * count))
+
+    few = reading(MAX_SERVERS)
+    assert len(few.launches) == MAX_SERVERS
+    assert few.remarks == ()
+    many = reading(MAX_SERVERS + 1)
+    assert len(many.launches) == MAX_SERVERS
+    (remark,) = many.remarks
+    assert remark.kind == "not_read"
+    assert remark.span is not None
+    lines = unit.count("\n")
+    assert remark.span.line == head.count("\n") + lines * MAX_SERVERS + lines
+
+
+def test_words_beyond_those_looked_at_are_named() -> None:
+    text = "f() { vllm serve $1 " + "case x in " * 1000 + "\n}\n" + "f m\n" * 50
+    with Watch():
+        reading = read(Source("a.sh", text))
+    assert 1 <= len(reading.launches) <= MAX_TOKENS // 3000
+    assert [one.kind for one in reading.remarks] == ["not_read"]
+
+
+def test_remarks_are_counted_from_some_number_on() -> None:
+    text = POD + '  - name: c\n    image: x/vllm\n    command: [sh, -c, "vllm serve \'m"]\n' * (MAX_REMARKS + 5)
+    remarks = read(Source("a.yaml", text)).remarks
+    assert len(remarks) == MAX_REMARKS + 1
+    assert "5 more" in remarks[-1].message
+
+
+@pytest.mark.parametrize("sign", ["$$ ", "$(A) ", "$$"])
+def test_a_word_of_dollars(sign: str) -> None:
+    text = sign * (60_000 // len(sign))
+    source = Source("a.yaml", f'{POD}  - name: c\n    command: [sh, -c, "vllm serve m {text}"]\n')
+    with Watch():
+        reading = read(source)
+    assert len(reading.launches) <= 1
+
+
+def test_a_million_dollars_take_little_memory() -> None:
+    word = Word("$" * 1_000_000, Source("", "x").span(0, 1))
+    tracemalloc.start()
+    found = expanded_word(word, {})
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert found.text == word.text
+    assert peak < 30e6
+
+
+def test_dollars_are_put_in_at_their_places() -> None:
+    source = Source("", "vllm serve a$$b $(M) $(M) c")
+    whole = Word(source.text, source.span(0, len(source.text)), span_of=source.span)
+    shell = [Word(text, source.span(0, 0)) for text in ("sh", "-c")]
+    env = {"M": "long/model"}
+    (found,) = in_words([*shell, expanded_word(whole, env)], env)
+    written = [source.text[one.span.start : one.span.end] for one in found.tokens]
+    assert written == ["vllm", "serve", "a$$b", "$(M)", "$(M)", "c"]
+    assert [one.text for one in found.tokens][3:] == ["long/model", "long/model", "c"]
+
+
+def test_values_without_an_option_are_read_in_one_go() -> None:
+    words = "${A:-b} " * 4000
+    with Watch():
+        (launch,) = read(Source("compose.yaml", f"services:\n  s:\n    command: vllm serve m --x {words}\n")).launches
+    assert len(launch.tokens) > 3000
+
+
+def test_a_unit_with_an_open_quote_is_no_server() -> None:
+    good, bad = "ExecStart=/bin/vllm serve 'm' --a \"b c\"\n", "ExecStart=/bin/vllm serve 'm --a 3\n"
+    reading = read(Source("a.service", f"[Service]\n{good}{bad}"))
+    assert [launch.texts[2:] for launch in reading.launches] == [["m", "--a", "b c"]]
+    (remark,) = reading.remarks
+    assert "not closed" in remark.message
+    assert remark.span is not None
+    assert (remark.span.line, remark.span.column) == (3, 27)
+
+
+def test_a_long_command_of_a_unit_is_not_read() -> None:
+    with Watch():
+        reading = read(Source("a.service", "[Service]\nExecStart=/bin/vllm serve m " + "$" * MAX_COMMAND))
+    assert reading.launches == ()
+    assert reading.remarks[0].kind == "not_read"
+
+
+def test_a_pasted_word_of_two_lines_has_its_own_place() -> None:
+    launch = launch_of(["vllm", "serve", "a\nb", "--x"])
+    assert launch.tokens[3].span == launch.source.span(16, 19)
+    assert launch.source.text[16:19] == "--x"
+
+
+def test_a_place_in_an_empty_line_of_a_configuration_file() -> None:
+    text = f"{POD}  - name: c\n    command: [vllm, serve, --config, /c/c.yaml]\n"
+    text += "    volumeMounts: [{name: v, mountPath: /c}]\n"
+    text += "  volumes: [{name: v, configMap: {name: k}}]\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: k}\n"
+    text += "data:\n  c.yaml: |\n    model: m\n\n\n    a: [\n\n\n"
+    (launch,) = read(Source("a.yaml", text)).launches
+    for at in ask(launch).refused_at:
+        assert at is not None
+        assert 0 <= at.span.start <= at.span.end <= len(text)
+
+
+def edited(text: str, count: int) -> rewrite.Rewritten:
+    source = Source("a.sh", text)
+    launches = read(source).launches[:count]
+    return rewrite.rewritten(source, [(launch, [TokenEdit(3, 3, ("--x",))]) for launch in launches])
+
+
+def test_long_texts_are_not_mended(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "vllm serve m --y\n"
+    assert edited(text, 1).made == 1
+    monkeypatch.setattr(rewrite, "MAX_TEXT", len(text) - 1)
+    result = edited(text, 1)
+    assert (result.text, result.made) == (text, 0)
+    assert "longer" in result.skipped[0].reason
+
+
+def test_a_long_text_is_read_again_only_so_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "vllm serve m --y\n" * 8
+    reads = []
+
+    def never(source: Source) -> Reading:
+        reads.append(source)
+        return read(source) if source.text == text else Reading()
+
+    source = Source("a.sh", text)
+    changes = [(launch, [TokenEdit(3, 3, ("--x",))]) for launch in read(source).launches]
+    rewrite.rewritten(source, changes, never)
+    unlimited = len(reads)
+    monkeypatch.setattr(rewrite, "MAX_READ", 3 * len(text))
+    reads.clear()
+    assert rewrite.rewritten(source, changes, never).made == 0
+    assert len(reads) < min(unlimited, 5)
+
+
+def test_other_documents_are_compared_as_they_are_read() -> None:
+    (launch,) = read(Source("a.yaml", f"{POD}  - name: c\n    command: [vllm, serve, m]\n")).launches
+    assert same_elsewhere("a: 1\nb: 2\n", "a: 1\nb: 2\n", [], [launch])
+    assert not same_elsewhere("a: 1\nb: 2\n", "a: 1\n", [], [launch])
+    assert not same_elsewhere("a: 1\n", "a: [\n", [], [launch])
+
+
+def written(path: Path, data: bytes) -> threading.Thread:
+    writer = threading.Thread(target=lambda: path.write_bytes(data), daemon=True)
+    writer.start()
+    return writer
+
+
+def test_a_pipe_is_read_to_its_end(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    data = b"vllm serve m\n" * 20_000  # more than a pipe holds
+    writer = written(pipe, data)
+    assert files.load(pipe).text == data.decode()
+    writer.join()
+
+
+def test_a_pipe_that_was_given_open() -> None:
+    reader, writer = os.pipe()
+    os.write(writer, b"vllm serve m\n")
+    os.close(writer)
+    try:
+        assert files.load(f"/dev/fd/{reader}").text == "vllm serve m\n"
+    finally:
+        os.close(reader)
+
+
+def test_an_endless_pipe_is_cut_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "MAX_BYTES", 1000)
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=_pour, args=(pipe,), daemon=True)
+    writer.start()
+    with pytest.raises(InputError) as caught:
+        files.load(pipe)
+    assert caught.value.code == "CG914"
+    writer.join()
+
+
+def _pour(pipe: Path) -> None:
+    try:
+        with open(pipe, "wb", buffering=0) as file:
+            while True:
+                file.write(b"#" * 4096)
+    except BrokenPipeError:
+        pass
+
+
+def test_deep_folders_and_pipes_are_passed_over(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.yaml")
+    here = tmp_path
+    for depth in range(files.MAX_DEPTH + 20):
+        here = here / "d"
+        here.mkdir()
+        if depth in (3, files.MAX_DEPTH + 10):
+            (here / "a.sh").write_text("vllm serve m")
+    (found,) = files.walk([tmp_path])
+    assert found.count("/d") == 4
