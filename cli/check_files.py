@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NamedTuple, get_type_hints
 
 from cgplan.check import Context, check_launch
+from cgplan.check.launch_remarks import of_source
 from cgplan.check.selection import ALL, Selection, read_codes
 from cgplan.check.suppress import silence
 from cgplan.errors import CgplanError, InputError
@@ -24,6 +25,19 @@ from .options import DeploymentOptions
 FLAGS = {"vllm": "--vllm", "gpu": "--gpu", "model": "--model", "gpus_per_node": "--gpus-per-node", "env": "--env",
          "software": "--software"}  # fmt: skip
 """Options that settings may give, by their name there."""
+
+
+NOT_A_TEXT = "CG911"
+
+
+def speaks_of_vllm(path: str) -> bool:
+    """Whether a file that is no UTF-8 text has vLLM's name in it, in one or in two bytes a letter."""
+    try:
+        with open(path, "rb") as file:
+            data = file.read(2**20).lower()
+    except OSError:
+        return False
+    return b"vllm" in data or b"v\0l\0l\0m" in data
 
 
 class Wanted(NamedTuple):
@@ -103,11 +117,11 @@ class Checker:
 
             settings = self.settings(name)
             try:
-                for found in walk([name], (*self.wanted.exclude, *settings.exclude)):
+                for found, reason in walk([name], (*self.wanted.exclude, *settings.exclude)):
                     path = os.path.normpath(found)
                     if path not in seen and not self._is_excluded(path):
                         seen.add(path)
-                        yield path, False
+                        yield (path if reason is None else FileResult(path, None, passed_over=reason)), False
             except CgplanError as error:
                 yield FileResult(name, None, error=error), True
 
@@ -123,11 +137,17 @@ class Checker:
         try:
             source = load(path)
         except CgplanError as error:
+            if not named and error.code == NOT_A_TEXT and not speaks_of_vllm(path):
+                return FileResult(path, None, passed_over="not UTF-8")
             return FileResult(path, None, error=error)
         found = self.source(source, named)
         if named or found.launches:
             return found
-        return found if found.error is not None and "vllm" in source.text.casefold() else None
+        if found.error is not None:
+            return found if "vllm" in source.text.casefold() else None
+        if any(remark.kind == "template" for remark in found.remarks):
+            return FileResult(path, None, passed_over="template")
+        return None
 
     def source(self, source: Source, named: bool = True) -> FileResult:
         """Check the servers of one text."""
@@ -151,14 +171,16 @@ class Checker:
         context, given = self.context(settings)
         selection = self.selection(settings, source.name)
         reports = [check_launch(ask(launch, context)) for launch in reading.launches]
-        found = [one for report in reports for one in report.diagnostics]
+        told = list(of_source(source, reading.remarks)) if reports else []
+        found = [*(one for report in reports for one in report.diagnostics), *told]
         silenced = silence(source, found)
         kept = iter(silenced.kept)
         launches: list[LaunchResult] = []
         for report in reports:
             said = [one for one in report.diagnostics if next(kept) and selection.takes(one.code)]
             launches.append(launch_result(report, said, given))
-        further = tuple(one for one in silenced.further if reading.launches and selection.takes(one.code))
+        told = [one for one in told if next(kept)]
+        further = tuple(one for one in (*told, *silenced.further) if reports and selection.takes(one.code))
         return FileResult(
             source.name, source, tuple(launches), reading.remarks, further, None, secrets_of(source, reading.launches)
         )

@@ -58,6 +58,8 @@ def show(found: Sequence[FileResult], form: Form) -> None:
     """Print what was found; what could not be read goes to stderr."""
     for file in found:
         say_unreadable(file)
+    if form.output not in ("text", "json"):
+        say_passed_over(found)
     if form.output == "json":
         from cgplan.report.check_document import as_document
 
@@ -99,6 +101,17 @@ def say_unreadable(file: FileResult) -> None:
     error = masked(file)
     if error is not None:
         failures.report(error, as_json=False)
+
+
+def say_passed_over(found: Sequence[FileResult]) -> None:
+    """One line on stderr where files of folders were not read."""
+    from cgplan.report.check_results import passed_over
+
+    from . import streams
+
+    over = passed_over(found)
+    if over is not None:
+        streams.say(over)
 
 
 def status(found: Sequence[FileResult], fail_on: str) -> int:

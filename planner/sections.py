@@ -183,11 +183,12 @@ class CompilationOptions(Section):
 
 
 class AttentionOptions(Section):
-    """`--attention-config`, the fields that decide the backend or its support level."""
+    """`--attention-config`, the fields that decide the backend, its support level, or the memory of its graphs."""
 
     backend: str | None = None
     backend_per_kind: dict[str, str] | None = None
     flash_attn_version: Literal[2, 3, 4] | None = None
+    flash_attn_max_num_splits_for_cuda_graph: Count | None = None
     use_trtllm_attention: bool | None = None
     use_non_causal: bool = False
     hisparse_config: dict[str, Any] | None = None

@@ -52,6 +52,10 @@ MEGABYTES = 300
 FIXED = 4
 """One case in so many is also mended, by findings and by edits at random."""
 
+ASSUMED = ((None, None, None), ("0.19.1", "a100", None), ("0.25.1", "h200", "512"), (LATEST, "b200", None))
+"""Release, GPU and --max-num-seqs that are said beside the input."""
+WORDS = ("--alpha", "300", '{"a": 1}', "it's", 'a "b" $c', "x: y", "")
+"""What edits at random put in."""
 LINES = (
     "vllm serve Qwen/Qwen3-8B --max-num-seqs 300 --max-num-batched-tokens 4096",
     "vllm serve --model Qwen/Qwen3-8B -tp 2 --enforce-eager --enforce-eager --max-num-seqs 64 --max-num-seqs 128",
@@ -104,7 +108,7 @@ def texts() -> dict[str, str]:
 def checkers() -> list[Checker]:
     """Checks under several assumptions; settings of this folder are not read."""
     found = []
-    for release, gpu, seqs in ((None, None, None), ("0.19.1", "a100", None), ("0.25.1", "h200", "512"), (LATEST, "b200", None)):  # fmt: skip
+    for release, gpu, seqs in ASSUMED:
         options = DeploymentOptions()
         options.vllm, options.gpu, options.max_num_seqs = release, gpu, seqs
         found.append(Checker(Wanted(options, settings=Settings())))
@@ -205,7 +209,10 @@ class Fuzzer:
         self.counts["edits skipped"] += len(result.skipped)
         skipped = [(id(one.launch), one.edit) for one in result.skipped]
         made = [(launch, [edit for edit in edits if (id(launch), edit) not in skipped]) for launch, edits in wanted]
-        _check_text(found.source, result.text, [*made, *((one, []) for one in launches if one not in [l for l, _ in made])])  # noqa: E741  # fmt: skip
+        others: list[tuple[Launch, list[Any]]] = [
+            (one, []) for one in launches if all(one is not each for each, _ in wanted)
+        ]
+        _check_text(found.source, result.text, [*made, *others])
 
 
 def _edits(dice: random.Random, launch: Launch) -> list[TokenEdit | ConfigEdit]:
@@ -216,7 +223,7 @@ def _edits(dice: random.Random, launch: Launch) -> list[TokenEdit | ConfigEdit]:
             break
         start = dice.randint(at, len(launch.tokens))
         end = min(len(launch.tokens), start + dice.choice((0, 1, 1, 2, 3)))
-        texts = tuple(dice.choice(("--alpha", "300", '{"a": 1}', "it's", 'a "b" $c', "x: y", "")) for _ in range(dice.randint(0, 2)))  # fmt: skip
+        texts = tuple(dice.choices(WORDS, k=dice.randint(0, 2)))
         found.append(TokenEdit(start, end, texts))
         at = end + 1
     return found

@@ -4,6 +4,8 @@ Run by fuzz_check.py as a program of its own: the system counts the memory of wh
 own peak, so that one must be small.
 """
 
+# ruff: noqa: E501  (a text a line is easier to read)
+
 from __future__ import annotations
 
 import argparse

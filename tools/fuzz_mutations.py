@@ -1,5 +1,7 @@
 """Small changes of texts and command lines, as a slip of the hand or an evil mind would make them. All by one Random."""
 
+# ruff: noqa: E501  (a text a line is easier to read)
+
 from __future__ import annotations
 
 import random

@@ -12,6 +12,7 @@ FAMILIES = (
     "environment",
     "launch_remarks",
     "image_release",
+    "config_file",
     "graph_modes",
     "sizes",
     "coverage",

@@ -7,10 +7,12 @@ from collections.abc import Iterator
 from ..errors import shorten
 from ..input_rules import OWN
 from ..inputs.launches.asked import Located
-from ..trace import Rule
+from ..trace import Finding, Rule
 from .diagnostic import Hit
 from .occurrences import at_token
+from .places import drop
 from .registry import check
+from .resolved import plain, says_more
 from .subject import Subject
 
 UNKNOWN_NAME = Rule(
@@ -35,6 +37,13 @@ def unknown_name(subject: Subject) -> Iterator[Hit]:
     near = f"; nearest: {', '.join(named.near)}" if named.near else ""
     message = f"{shorten(named.name, 60)} is not in the catalogue: {shape} stands in for it{near}"
     yield Hit(message, SAY_MODEL, model_place(subject))
+
+
+@says_more("CG142")
+def _passed_over(subject: Subject, finding: Finding) -> Hit:
+    """--quantization that the checkpoint overrules: without it the server is the same."""
+    hit = plain(subject, finding)
+    return Hit(hit.message, hit.fix, hit.at, edits=drop(subject, "quantization"))
 
 
 def model_place(subject: Subject) -> Located | None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from ..errors import shorten
 from ..inputs.serve_args_tokens import Note
 from ..trace import Rule
+from .config_file import is_nested
 from .diagnostic import ConfigEdit, Hit, Related, TokenEdit
 from .lost_buckets import PARSER
 from .occurrences import (
@@ -120,8 +121,12 @@ def find_abbreviation_that_breaks(subject: Subject) -> Iterator[Hit]:
 
 
 def _abbreviations(subject: Subject) -> Iterator[Note]:
-    """Those of --config change what is read: see CONFIG_UNREAD."""
-    return (note for note in subject.notes if note.kind == "abbreviation" and note.option != "--config")
+    """Those of --config change what is read: see CONFIG_UNREAD; of settings that are nested, see config_file."""
+    return (
+        note
+        for note in subject.notes
+        if note.kind == "abbreviation" and note.option != "--config" and not is_nested(subject, note.place.line)
+    )
 
 
 def _breaks_later(note: Note) -> bool:

@@ -10,6 +10,7 @@ from ..inputs.serve_args import parse_serve
 from ..inputs.serve_args_errors import ArgumentRefused
 from ..inputs.serve_args_flags import Flag, releases_with
 from ..inputs.serve_args_joined import split_joined
+from ..inputs.serve_args_switches import switch_at
 from .diagnostic import ConfigEdit, Hit, TokenEdit
 from .occurrences import at_token, config_settings, edits_of, flag_text
 from .renamed_keys import OPTION, became, dotted, renewed
@@ -97,7 +98,8 @@ def hit_of(subject: Subject, error: CgplanError, index: int | None) -> Hit:
     if change is None:
         return Hit(message, fix, at)
     fix = change.why or fix
-    edits = edits_of(subject, [TokenEdit(change.start, change.end, change.texts)], joined=joined)
+    wanted = [TokenEdit(change.start, change.end, change.texts)] if change.end > change.start else []
+    edits = edits_of(subject, wanted, joined=joined)
     flag = flag_text(change.texts)
     if not subject.launch.texts[index].startswith("-"):
         option = subject.launch.texts[change.start]
@@ -125,7 +127,13 @@ def _change(subject: Subject, error: ArgumentRefused, index: int) -> Change | No
 
 
 def _in_config(subject: Subject, error: CgplanError) -> tuple[ConfigEdit, ...]:
-    """The number that a setting of the file of --config is to have, where the refusal says it."""
+    """The number, or the switch, that a setting of the file of --config is to have, where the refusal says it."""
+    if isinstance(error, ArgumentRefused) and error.kind == "switch_value" and error.place is not None:
+        config = next(iter(subject.launch.files.values()))
+        switch = switch_at(config.text, error.place.line, subject.flags)
+        if switch is None:
+            return ()
+        return (ConfigEdit(switch.key, switch.line, switch.new_key, True if switch.new_key else None),)
     number = _NUMBER.match(error.fix or "")
     if not isinstance(error, ArgumentRefused) or error.kind != "invalid_value" or error.place is None:
         return ()

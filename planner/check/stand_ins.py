@@ -22,17 +22,21 @@ OTHERS = (
 def of_any_model(deployment: Deployment, error: CgplanError) -> CgplanError | None:
     """The refusal that holds whatever the model; None: vLLM would take the deployment with some other one.
 
-    Of those under the code of `error` it is the shortest, which says least of what stands in.
+    It is `error`, or one that says less of what stands in: another shape is refused for a part of the reasons.
     """
     found = [error]
     for shape in _others(deployment):
         try:
             resolved(deployment.model_copy(update={"model": shape}))
         except CgplanError as other:
-            found += [other] if other.code == error.code else []
+            found += [other] if other.code == error.code and _reasons(other) <= _reasons(error) else []
         else:
             return None
     return min(found, key=lambda one: len(one.message))
+
+
+def _reasons(error: CgplanError) -> set[str]:
+    return {part.rpartition(": ")[2] for part in error.message.split("; ")}
 
 
 def _others(deployment: Deployment) -> Iterator[ModelShape]:

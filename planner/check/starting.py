@@ -15,13 +15,14 @@ from .occurrences import at_token, edits_of
 from .models_named import SAY_MODEL, model_place
 from .parallel import smaller_size
 from .parser_traps import MODEL_BEHIND, TWO_MODELS, VALUE_IS_KEY, value_is_key
-from .places import place_of
+from .places import drop, place_of
 from .refused_options import hit_of, model_to_front
 from .registry import diagnostic
 from .subject import Subject
 
 LEVEL = "--optimization-level"
 VOCABULARY = "CG615"
+OTHER_METHOD = "CG141"
 SAID_TWICE = "CG125"
 """The rule of `resolve` on a flag beside the key that says the same."""
 
@@ -78,6 +79,8 @@ def _problem(subject: Subject, error: CgplanError) -> Iterator[Diagnostic]:
     hit = Hit(error.message, error.fix, at)
     if error.code == VOCABULARY:
         hit = smaller_size(subject, error)
+    if error.code == OTHER_METHOD:
+        hit = replace(hit, edits=drop(subject, "quantization"), safe=False)
     if error.code == SAID_TWICE:
         for twin in REFUSED_BY_RESOLVE:
             if error.where in (f"--{twin.dest.replace('_', '-')}", twin.dest):

@@ -38,10 +38,12 @@ WORDS = ("ignore", "ignore-file")
 ALIKE = 3
 """Letters at least of a word that is taken for a misspelt `ignore`."""
 
-MOST = 5_000
+MOST = 1_000
 """Comments of one text that are heeded, and codes of one comment."""
 
-_COMMENT = re.compile(r"(?:^|(?<=[\s\ufeff]))#\s*cgplan:\s*([\w-]+)([^\r\n]*)")
+MARK = "cgplan:"
+_BEGINS = re.compile(r"(?:^|(?<=[\s\ufeff]))#\s*cgplan:\s*[\w-]")
+_COMMENT = re.compile(r"#\s*cgplan:\s*([\w-]+)([^\r\n]*)")
 _CODE = re.compile(r"[\s,:=\[]*([A-Za-z]{2}[0-9]\w*|[Cc][Gg])(?![\w-])")
 
 
@@ -90,16 +92,20 @@ def silence(source: Source, diagnostics: Sequence[Diagnostic]) -> Silenced:
     """Apply the comments of `source`, and of the files that its diagnostics point into."""
     texts = {id(source): _Text(source)}
     used: dict[tuple[int, int], set[str]] = defaultdict(set)
+    silent: dict[tuple[int, int, str], bool] = {}
     kept = []
     for one in diagnostics:
         where = one.at.source if one.at is not None else source
         if id(where) not in texts:
             texts[id(where)] = _Text(where)
         text = texts[id(where)]
-        hits = [comment for comment in text.of(one) if comment.silences(one.code)]
-        for comment in hits:
-            used[id(text), comment.span.start].add(one.code)
-        kept.append(not hits)
+        key = (id(text), one.at.span.line if one.at is not None else 0, one.code)
+        if key not in silent:
+            hits = [comment for comment in text.of(one) if comment.silences(one.code)]
+            for comment in hits:
+                used[id(text), comment.span.start].add(one.code)
+            silent[key] = bool(hits)
+        kept.append(not silent[key])
     own = texts[id(source)]
     further = [found for comment in own.comments for found in _about(own, comment, used[id(own), comment.span.start])]
     if len(own.comments) == MOST:
@@ -109,14 +115,18 @@ def silence(source: Source, diagnostics: Sequence[Diagnostic]) -> Silenced:
 
 
 def comments(source: Source) -> tuple[Comment, ...]:
-    """The comments for cgplan in a text, the first MOST of them."""
-    if "cgplan:" not in source.text:
+    """The comments for cgplan in a text, the first MOST of them. What stands in quotes or in a value is none."""
+    if MARK not in source.text:
         return ()
+    from ..inputs.launches.comments import Comments
+
+    real = Comments(source, MARK)
     found: list[Comment] = []
     at, at_top = 0, True
     kinds: dict[str, bool] = {}
     for number, line in enumerate(source.text.split("\n"), 1):
-        match = _COMMENT.search(line) if "cgplan:" in line else None
+        start = next((one for one in _hashes(line) if real.holds(at + one)), None)
+        match = _COMMENT.match(line, start) if start is not None else None
         if match is not None:
             found.append(_comment(match, number, at, line, at_top, kinds))
             if len(found) == MOST:
@@ -125,6 +135,11 @@ def comments(source: Source) -> tuple[Comment, ...]:
         at_top = at_top and (not stripped or stripped.startswith(("#", "%")) or stripped == "---")
         at += len(line) + 1
     return tuple(found)
+
+
+def _hashes(line: str) -> Iterator[int]:
+    """Where what looks like a comment for cgplan begins."""
+    return (found.start() for found in _BEGINS.finditer(line)) if MARK in line else iter(())
 
 
 def _comment(

@@ -63,6 +63,7 @@ class ServeArgs(NamedTuple):
         model_tag: the model given by position, or None.
         model_flag: the model given by --model where the parser saw that one, or None.
         notes: what the parser did in silence.
+        model_place: where the model given by position stands.
     """
 
     release: str
@@ -73,6 +74,7 @@ class ServeArgs(NamedTuple):
     model_tag: str | None
     model_flag: str | None
     notes: tuple[Note, ...]
+    model_place: Place | None = None
 
     def get(self, dest: str) -> Any:
         """The value of a setting: the one given, else vLLM's default; that of a config class is {}."""
@@ -257,10 +259,10 @@ class _Parse:
         return _default(self.table, dest)
 
     def _result(self, notes: tuple[Note, ...]) -> ServeArgs:
-        tag = None if self.model_tag is None else self.model_tag.text
+        tag, place = (None, None) if self.model_tag is None else self.model_tag
         flag = self.values.get("model")
         model = flag if self.style == "module" or tag is None else tag
-        return ServeArgs(self.table.release, self.style, self.values, tuple(self.given), model, tag, flag, notes)
+        return ServeArgs(self.table.release, self.style, self.values, tuple(self.given), model, tag, flag, notes, place)
 
 
 def _default(table: FlagTable, dest: str) -> Any:

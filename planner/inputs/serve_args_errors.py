@@ -7,6 +7,7 @@ from .serve_args_tokens import Note, Place
 
 CODES = {
     "joined": "CG954",
+    "switch_value": "CG956",
     "unrecognized": "CG905",
     "ambiguous": "CG905",
     "missing_value": "CG905",
@@ -32,8 +33,8 @@ class ArgumentRefused(StartupError):
     """vLLM's command line does not accept the tokens, or ends without a server.
 
     Attributes:
-        kind: a key of CODES. `joined` is cgplan's word for a token of which vLLM makes something else than was meant.
-            Those up to `lora_modules` are argparse's own ends, with exit status 2; `help` and `version` print and end;
+        kind: a key of CODES. `joined` and `switch_value` are cgplan's words for tokens of which vLLM makes something
+            else than was meant. Those up to `lora_modules` are argparse's own ends, with exit status 2; `help` and `version` print and end;
             the others reach the user as a traceback.
         option: the option concerned, as argparse names it: all its spellings with a slash between, or None.
         place: the token to point at, or None.

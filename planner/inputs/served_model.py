@@ -62,8 +62,11 @@ def named_model(name: str, runner: str = "auto") -> NamedModel:
     except RuntimeError:  # ~NAME of a user who is not here
         pass
     like = _alike(name)
-    if like is not None:
-        shape = load(like, runner=runner)
+    try:
+        shape = load(like, runner=runner) if like is not None else None
+    except InputError:  # vLLM's registry lacks it
+        shape = None
+    if like is not None and shape is not None:
         if _short(like).casefold() != _short(name).casefold():
             shape = _without_storage(shape)
         return NamedModel(said, shape.model_copy(update={"name": said}), False, like)

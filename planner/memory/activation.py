@@ -35,12 +35,14 @@ class StageActivation:
         moment: what the peak is: "forward", "sampler", "compilation" or "encoder".
         terms: bytes of the tensors that are alive at the peak, by name.
         moments: bytes of every moment.
+        sampler: bytes that the sampler takes and gives back, each time it runs with all rows.
     """
 
     total: Interval
     moment: str
     terms: dict[str, int] = field(default_factory=dict)
     moments: dict[str, int] = field(default_factory=dict)
+    sampler: int = 0
 
 
 @dataclass(frozen=True)
@@ -102,12 +104,14 @@ class _Step:
     def peak(self) -> StageActivation:
         """The highest moment."""
         held = self._held()
+        sampler = 0
         moments = {"forward": self._forward()}
         # A multimodal model embeds its tokens outside the compiled graph.
         if self.compiles and self.first and not self.model.is_multimodal_model:
             moments["compilation"] = self._compilation()
         if self.last and self.model.runner_type == "generate":
             moments["sampler"] = self._sampler()
+            sampler = sum(size for name, size in moments["sampler"].items() if name != "sampler workspace")
         if self._runs_encoder():
             moments["encoder"] = self._encoder()
         for name in ("forward", "sampler"):
@@ -121,7 +125,7 @@ class _Step:
         sums = {name: sum(terms.values()) for name, terms in moments.items()}
         moment = max(sums, key=lambda name: sums[name])
         terms = {name: size for name, size in moments[moment].items() if size}
-        return StageActivation(self._interval(sums, moments), moment, terms, sums)
+        return StageActivation(self._interval(sums, moments), moment, terms, sums, sampler)
 
     def _interval(self, sums: dict[str, int], moments: dict[str, dict[str, int]]) -> Interval:
         """Low: kernels come from the compile cache, so none is timed. High: by what is known of the layers."""

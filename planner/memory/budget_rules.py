@@ -37,7 +37,7 @@ NO_ROOM_TO_CAPTURE = Rule(
     "CG507",
     title="What stays free beside the KV cache must hold the CUDA graphs.",
     why="They are captured after the KV cache has taken its memory; CUDA runs out of memory where they do not fit.",
-    example="0.98 on 0.19.1, which keeps nothing back for graphs: 0.4 GiB stay free, and the graphs need 0.9 GiB.",
+    example="0.99 on 0.19.1, which keeps nothing back for graphs: 1.1 GiB stay free, and 166 graphs need 1.8 GiB.",
     instead="Lower --gpu-memory-utilization, or capture fewer sizes.",
     source="vllm/v1/worker/gpu_worker.py:707-757",
 )
@@ -48,6 +48,15 @@ MANUAL = Rule(
     example="--kv-cache-memory-bytes 60G on a GPU with 55 GiB left runs out of memory when the cache is allocated.",
     instead="Give at most what the budget leaves, less what the graphs take.",
     source="vllm/v1/worker/gpu_worker.py:656-681",
+)
+WARM_UP = Rule(
+    "CG509",
+    title="After capture the sampler is warmed up with --max-num-seqs rows of logits, beside a full KV cache.",
+    why="It needs 14 bytes for each row and entry of the vocabulary again, and capture has left the free memory in"
+    " pieces.",
+    example="gpt-oss-20b on an H100 with 0.19.0, 0.95 and 1,024 rows runs out of memory here, after 40 s of capture.",
+    instead="Lower --max-num-seqs, or --gpu-memory-utilization.",
+    source="vllm/v1/worker/gpu_worker.py:996-1068",
 )
 WEIGHTS_UNKNOWN = Rule(
     "CG916",

@@ -58,8 +58,12 @@ class LayerBuilder:
         self.resolution = resolution
         self.release = canonical(deployment.vllm)
         self.chooser = BackendChooser(deployment, resolution, unavailable)
-        self.ignore_kv_dtype = frozenset(facts("kv_cache", self.release)["specs"]["ignore_kv_dtype"])
+        specs = facts("kv_cache", self.release)["specs"]
+        self.ignore_kv_dtype = frozenset(specs["ignore_kv_dtype"])
+        self.skips_mla: bool = specs["skips_mla"]
         self.shape = known_layers(deployment.model)
+        if not specs["shares_indexers"]:
+            self.shape = _each_with_indexer(self.shape)
         self.draft: Draft | None = draft_of(deployment, resolution)
 
     def stages(self, settings: CacheSettings) -> tuple[Stage, ...]:
@@ -114,6 +118,17 @@ def known_layers(model: ModelShape) -> CacheShape:
     )
 
 
+def _each_with_indexer(shape: CacheShape) -> CacheShape:
+    """`shape` with an indexer in every layer of a sparse MLA model."""
+    every = tuple(sorted(i for group in shape.layers if group.kind == "mla" for i in group.layers))
+    if not every:
+        return shape
+    groups = tuple(
+        group.model_copy(update={"layers": every}) if group.kind == "indexer" else group for group in shape.layers
+    )
+    return shape.model_copy(update={"layers": groups})
+
+
 def _in_order(groups: Collection[CacheLayers], layers: range | None) -> Iterator[tuple[CacheLayers, int]]:
     """Each layer within `layers` with its group: by index, and within one index as the groups are listed."""
     found = [
@@ -156,7 +171,8 @@ class _Run:
         skip = self.settings.skip_layers
         by_window = group.kind == "attention" and group.sliding_window is not None and "sliding_window" in skip
         skips = str(index) in skip or by_window
-        return "auto" if skips and group.kind in ("attention", "mla") else self.settings.cache_dtype
+        reached = group.kind == "attention" or (group.kind == "mla" and self.builder.skips_mla)
+        return "auto" if skips and reached else self.settings.cache_dtype
 
     def _construct(self, group: CacheLayers, kv_dtype: str, draft: Draft | None) -> BuiltLayer:
         deployment = self.builder.deployment

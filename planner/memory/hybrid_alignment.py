@@ -48,7 +48,9 @@ def align(settings: CacheSettings, pages: HybridPages, facts: Mapping[str, Any])
     """
     if pages.state_page == 0:
         return settings
-    alignment = max(pages.kernel_block, settings.block_size)
+    alignment = pages.kernel_block
+    if not facts["with_configuration"]:
+        alignment = max(alignment, settings.block_size)
     if pages.use_mla:
         alignment = max(alignment, facts["mla_tokens"])
     mode, mamba_block = settings.mamba_cache_mode, settings.mamba_block_size
@@ -73,6 +75,17 @@ def align(settings: CacheSettings, pages: HybridPages, facts: Mapping[str, Any])
         mamba_block_size=block_size if mode == "align" else mamba_block,
         mamba_page_size_padded=None if page == pages.state_page else page,
     )
+
+
+def kernel_block_with_configuration(use_mla: bool, backend: str | None) -> int:
+    """The kernel block that 0.19.1 assumed before any layer was built: HybridAttentionMambaModelConfig.
+
+    Args:
+        backend: the one asked for, or None.
+    """
+    if not use_mla:
+        return 16
+    return 128 if backend == "CUTLASS_MLA" else 64
 
 
 def _cdiv(a: int, b: int) -> int:

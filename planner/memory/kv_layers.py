@@ -51,9 +51,9 @@ def kv_layers(deployment: Deployment, resolution: Resolution, *, unavailable: Co
     """
     builder = LayerBuilder(deployment, resolution, unavailable)
     settings = cache_settings(deployment, resolution)
-    stages = builder.stages(settings)
-    maker = SpecMaker.of(deployment, resolution, stages[0].settings)
+    maker = SpecMaker.of(deployment, resolution, settings)
     settler = BlockSettler(deployment, builder, maker)
+    stages = builder.stages(settler.prepare(settings))
     settled = tuple(settler.settle(stage) for stage in stages)
     named = tuple(
         tuple(NamedSpec(layer.name, maker.spec(layer.built, after), layer.built.backend_name) for layer in stage.layers)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from ..cache_layers import CacheLayers
 from ..deployment import Deployment
 from ..model_shape import ModelShape
-from ..releases import canonical
+from ..releases import canonical, facts
 from ..resolve import Resolution
 from ..resolve.backends.checks import block_size_fits, fixed_page_tokens
 from ..resolve.backends.facts import Backend, Catalogue, catalogue
@@ -106,6 +106,7 @@ class BackendChooser:
         base = layer_of(self.deployment, model, request, dtype=self.dtype, facts=self.facts, tensor_parallel_size=tp)
         mla = layers.kind == "mla"
         layer = base._replace(
+            mm_prefix=base.mm_prefix and not self._forgets_prefix(model),
             head_size=layers.head_size,
             kv_dtype=kv_dtype,
             num_heads=layers.num_heads // tp,
@@ -122,6 +123,10 @@ class BackendChooser:
         if not mla and layer.sliding_window:
             kind = "sliding_window"
         return _backend(select(layer, request.for_kind(kind), self.release, self.unavailable).backend, layer)
+
+    def _forgets_prefix(self, model: ModelShape) -> bool:
+        found = facts("kv_cache", self.release)["backend"]
+        return not found["prefix_is_kept"] and model.architecture in found["prefix_wrappers"]
 
     def _different_values(self, layers: CacheLayers, layer: Layer, request: Request) -> str:
         """vllm/model_executor/models/mimo_v2.py:318-345."""

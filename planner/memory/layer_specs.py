@@ -244,12 +244,14 @@ class SpecMaker:
         """A state of fixed size; also what a state takes without padding, for the alignment."""
         layers = built.layers
         facts = self.facts["mamba"]
+        reaches = layers.kind != "kda" or facts["kda_takes_ssm_dtype"]
+        ssm_dtype = settings.mamba_ssm_cache_dtype if reaches else "auto"
         checkpoint = layers.kind in facts["checkpoint_kinds"] and self.exports_state.get(layers.kind, True)
         assert settings.mamba_block_size is not None
         return MambaSpec(
             block_size=settings.mamba_block_size,
             shapes=state_shapes(layers, built.tp, self.drafts, channels_first=self.channels_first),
-            dtypes=state_dtypes(layers, self.dtype, settings.mamba_cache_dtype, settings.mamba_ssm_cache_dtype),
+            dtypes=state_dtypes(layers, self.dtype, settings.mamba_cache_dtype, ssm_dtype),
             page_size_padded=settings.mamba_page_size_padded,
             mamba_type=MAMBA_TYPES[layers.kind],
             mamba_cache_mode=settings.mamba_cache_mode,

@@ -13,7 +13,7 @@ from ..resolve.backends.layer import Layer
 from .block_size import check_aligned, cover_skip_layers, preferred
 from .build_layers import LayerBuilder, Stage
 from .cache_settings import CacheSettings
-from .hybrid_alignment import HybridPages, align
+from .hybrid_alignment import HybridPages, align, kernel_block_with_configuration
 from .kv_dtypes import dtype_bytes, is_turboquant, torch_dtype
 from .layer_backends import LayerBackend, kernel_blocks, smallest
 from .layer_specs import BuiltLayer, SpecMaker
@@ -29,6 +29,22 @@ class BlockSettler:
         self.maker = maker
         self.facts = facts("kv_cache", canonical(deployment.vllm))
 
+    def prepare(self, settings: CacheSettings) -> CacheSettings:
+        """The settings with which a hybrid model is loaded: up to 0.19 its block was sized with the configuration."""
+        model = self.deployment.model
+        if not (model.is_hybrid and self.facts["hybrid"]["with_configuration"]):
+            return settings
+        asked = self.builder.chooser.request.backend
+        pages = HybridPages(
+            state_page=self._state_page(settings),
+            attention_token=self._hybrid_token_bytes(settings, ""),
+            kernel_block=kernel_block_with_configuration(model.use_mla, asked),
+            chunk_size=self.builder.shape.chunk_size,
+            user_mamba_block_size=self.deployment.mamba_block_size,
+            use_mla=model.use_mla,
+        )
+        return align(settings, pages, self.facts["hybrid"])
+
     def settle(self, stage: Stage) -> CacheSettings:
         """The settings of `stage` after the fact.
 
@@ -41,6 +57,9 @@ class BlockSettler:
             return settings
         whole = self.builder.chooser.whole_model(settings.cache_dtype)
         rules = self.facts["block_size"]
+        if model.is_hybrid and self.facts["hybrid"]["with_configuration"]:
+            # interface.py @ 0.19.1 puts the default back, and leaves the padding of the states.
+            return settings if settings.user_block_size else replace(settings, block_size=rules["default"])
         if not settings.user_block_size:
             asked = backends if rules["all_backends"] else backends[:1]
             settings = replace(settings, block_size=preferred(asked, whole, rules["default"]))
@@ -66,7 +85,7 @@ class BlockSettler:
         blocks = tuple(smallest(kernel_blocks(backend, whole_model=whole)) for backend in backends)
         pages = HybridPages(
             state_page=self._state_page(settings),
-            attention_token=self._hybrid_token_bytes(settings, backends[0]),
+            attention_token=self._hybrid_token_bytes(settings, backends[0].name),
             kernel_block=blocks[0],
             kernel_blocks=blocks,
             indexer_block=next(
@@ -92,7 +111,7 @@ class BlockSettler:
         built = (BuiltLayer(group, settings.cache_dtype, None, tp) for group in states)
         return max((self.maker.state(layer, unpadded).page_size_bytes for layer in built), default=0)
 
-    def _hybrid_token_bytes(self, settings: CacheSettings, first: LayerBackend) -> int:
+    def _hybrid_token_bytes(self, settings: CacheSettings, first: str) -> int:
         """Bytes of one token in one attention layer, as the alignment counts them."""
         dtype, model = settings.cache_dtype, self.deployment.model
         if model.use_mla:
@@ -100,7 +119,7 @@ class BlockSettler:
         if is_turboquant(dtype) and self.facts["hybrid"]["packs_turboquant"]:
             packed = self._token_bytes(dtype, "TURBOQUANT")
             return lcm(packed, self._token_bytes("auto", "")) if settings.skip_layers else packed
-        return self._token_bytes(dtype, first.name)
+        return self._token_bytes(dtype, first)
 
     def _token_bytes(self, kv_dtype: str, backend: str) -> int:
         """Bytes of one token in a full attention layer of the model's own head size, as `backend` packs it."""

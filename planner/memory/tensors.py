@@ -50,18 +50,19 @@ def weights_of(deployment: Deployment, tensors: Iterable[Tensor], source: str) -
     stages = deployment.pipeline_parallel_size
     partition = deployment.env.get("VLLM_PP_LAYER_PARTITION")
     ranges = stage_ranges(deployment.model.num_hidden_layers, stages, partition)
-    sizes = [[0, 0] for _ in ranges]
+    sizes = [[0, 0] for _ in ranges]  # at least, and at most
     counter = _Share(deployment)
     for tensor in tensors:
         if _SKIPPED.search(tensor.name) or (counter.tied and tensor.name.endswith("lm_head.weight")):
             continue
         share, is_known = counter.of(tensor)
+        least = share if is_known or tensor.size <= _LITTLE else -(-share // counter.ranks)
         for number in _stages_of(tensor.name, ranges, counter.tied):
-            sizes[number][0] += share
-            sizes[number][1] += share if is_known or tensor.size <= _LITTLE else tensor.size
+            sizes[number][0] += least
+            sizes[number][1] += share
     return Weights(
         tuple(
-            StageWeights(exactly(low, source) if low == high else Interval(low, low, high, source), {"files": low})
+            StageWeights(exactly(high, source) if low == high else Interval(low, high, high, source), {"files": high})
             for low, high in sizes
         )
     )
@@ -105,7 +106,7 @@ class _Share:
         if _EXPERT.search(name):
             return -(-size // self.expert_ranks), True
         if _VISION.search(name):
-            return -(-size // self.ranks), False
+            return size, False
         if _VOCAB.search(name):
             return -(-self._padded(tensor, size) // self.ranks), True
         if _KV.search(name):

@@ -33,6 +33,7 @@ def _file(file: FileResult) -> dict[str, Any]:
         "diagnostics": [_diagnostic(one, mask) for one in file.diagnostics],
         "remarks": [_remark(file, remark) for remark in file.remarks],
         "error": _error(file.error, mask) if file.error is not None else None,
+        "passed_over": file.passed_over,
     }
 
 
@@ -51,6 +52,7 @@ def _launch(file: FileResult, launch: LaunchResult) -> dict[str, Any]:
         "vllm_version_from": outcome.vllm.said_by,
         **_origin("gpu", outcome.gpu),
         **_origin("model", outcome.model),
+        "model_stand_in": outcome.stand_in,
         "starts": outcome.starts,
         "resolution": outcome.resolution,
         "assumptions": [mask(text) for text in launch.assumptions],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -15,7 +16,7 @@ from ..inputs.serve_args_errors import ArgumentRefused
 from ..resolve import Resolution
 from ..vocabulary import CUDAGraphMode
 from .check_secrets import Secrets
-from .words import sentence
+from .words import counted, sentence
 
 STDIN = "-"
 LINE = ""
@@ -86,6 +87,7 @@ class FileResult(NamedTuple):
         diagnostics: of the file, not of one launch.
         error: why it cannot be read, or None.
         secrets: what of it must not be shown.
+        passed_over: why it was met in a folder and not read, in a word or two; None: it was read.
     """
 
     name: str
@@ -95,6 +97,7 @@ class FileResult(NamedTuple):
     diagnostics: tuple[Diagnostic, ...] = ()
     error: CgplanError | None = None
     secrets: Secrets = Secrets()
+    passed_over: str | None = None
 
     @property
     def shown(self) -> str:
@@ -108,7 +111,7 @@ class FileResult(NamedTuple):
 
 
 class Summary(NamedTuple):
-    """Counts over all files; `fixable` is what --fix mends."""
+    """Counts over all files; `fixable` is what --fix mends. Those passed over are not among `files`."""
 
     errors: int
     warnings: int
@@ -117,6 +120,7 @@ class Summary(NamedTuple):
     servers: int
     unreadable: int
     fixable: int
+    passed_over: int
 
 
 def summary(files: Sequence[FileResult]) -> Summary:
@@ -127,11 +131,25 @@ def summary(files: Sequence[FileResult]) -> Summary:
         errors=counts["error"],
         warnings=counts["warning"],
         infos=counts["info"],
-        files=len(files),
+        files=sum(file.passed_over is None for file in files),
         servers=sum(len(file.launches) for file in files),
         unreadable=sum(file.error is not None for file in files),
         fixable=sum(bool(one.edits) and one.safe for one in found),
+        passed_over=sum(file.passed_over is not None for file in files),
     )
+
+
+def passed_over(files: Sequence[FileResult]) -> str | None:
+    """How many files were passed over, and why: "3 files were passed over: 2 templates, 1 not UTF-8"."""
+    reasons = Counter(file.passed_over for file in files if file.passed_over is not None)
+    if not reasons:
+        return None
+    number = sum(reasons.values())
+    said = ", ".join(f"{count} {PLURALS.get(word, word) if count > 1 else word}" for word, count in reasons.items())
+    return f"{counted(number, 'file')} {'was' if number == 1 else 'were'} passed over: {said}"
+
+
+PLURALS = {"template": "templates", "a link to nothing": "links to nothing"}
 
 
 def shown_name(name: str) -> str:
@@ -205,6 +223,8 @@ def _starts(report: Report, diagnostics: Sequence[Diagnostic]) -> bool | None:
         return None
     if asked.refused or isinstance(report.problem, StartupError):
         return False
+    if report.problem is not None and asked.problem is None:
+        return False  # an unknown name, which vLLM refuses too
     return None if report.resolution is None else True
 
 

@@ -98,6 +98,7 @@ class LaunchPart(_Part):
     gpu_from: Said | None
     model: str | None
     model_from: Said | None
+    model_stand_in: str | None
     starts: bool | None
     resolution: ResolutionPart | None
     assumptions: list[str]
@@ -116,17 +117,21 @@ class ErrorPart(_Part):
 
 
 class FilePart(_Part):
-    """One file. `path` is null for a line behind `--`, "-" for standard input."""
+    """One file. `path` is null for a line behind `--`, "-" for standard input.
+
+    `passed_over` says why a file that was met in a folder was not read; null: it was.
+    """
 
     path: str | None
     launches: list[LaunchPart]
     diagnostics: list[DiagnosticPart]
     remarks: list[RemarkPart]
     error: ErrorPart | None
+    passed_over: str | None
 
 
 class SummaryPart(_Part):
-    """Counts over all files; `fixable` is what --fix mends."""
+    """Counts over all files; `fixable` is what --fix mends. Files passed over are not among `files`."""
 
     errors: int
     warnings: int
@@ -135,6 +140,7 @@ class SummaryPart(_Part):
     servers: int
     unreadable: int
     fixable: int
+    passed_over: int
 
 
 class CheckDocument(_Part):

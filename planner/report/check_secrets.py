@@ -16,8 +16,8 @@ LONG = 6
 _FLAG = re.compile(r"--(?:[\w-]*-)?(?:api-?k(?:ey?)?|token|secret|password|passphrase)", re.I)
 _NAME = re.compile(r"(?:^|_)(?:TOKEN|SECRET|PASSWORD|PASSWD|API_?KEY|ACCESS_KEY|PRIVATE_KEY|CREDENTIALS?)(?:_|$)", re.I)
 _WRITTEN = r"""
-    (?<!--)\bhf_(?=[a-z]*[A-Z0-9]|\w{20})[\w-]{8,}  # a token has digits or capitals; --hf_overrides has not
-    | \b(?:sk-|gh[pousr]_|github_pat_|glpat-|nvapi-|xox[abprs]-|AKIA)[\w-]{8,}   # by shape
+    (?<!--)\bhf_(?!(?:overrides|config_path|token)\b)[\w-]{8,}   # by shape; options are named so as well
+    | \b(?:sk-|gh[pousr]_|github_pat_|glpat-|nvapi-|xox[abprs]-|AKIA)[\w-]{8,}
     | (?:\bBearer\s+) (?P<bearer>[\w.~+/=-]{6,})
     | --(?:api[-_]key|hf[-_]token)(?:=|[ \t]+(?!-))["']?(?P<flag>[^\s"'\\,\]]+)
     | \b\w*(?:TOKEN|SECRET|PASSWORD|PASSWD|API_?KEY|ACCESS_KEY|PRIVATE_KEY)\b["']?

@@ -9,7 +9,7 @@ from ..check.diagnostic import Diagnostic
 from ..inputs.launches.launch import Remark
 from .check_lines import Line, is_screen, width, wrapped, write
 from .check_places import region_of
-from .check_results import LINE, FileResult, LaunchResult, Origin, Summary, shown_name, summary
+from .check_results import LINE, FileResult, LaunchResult, Origin, Summary, passed_over, shown_name, summary
 from .words import counted
 
 INDENT = "  "
@@ -58,11 +58,15 @@ def _blocks(files: Sequence[FileResult], style: Style, counts: Summary, alone: b
     for file in files:
         yield from _file(file, style, alone)
     if not style.quiet:
-        yield list(_summary(files, counts, alone))
+        yield list(_summary(files, counts, alone, style))
 
 
 def _file(file: FileResult, style: Style, alone: bool) -> Iterator[list[Line]]:
     """Each server in a line, followed by what is to be said of it."""
+    if file.passed_over is not None:
+        if style.assumptions and not style.quiet:
+            yield [((f"{file.shown}: ", "head"), ("passed over: ", "info"), (file.passed_over, ""))]
+        return
     for launch in file.launches:
         in_summary = alone and not launch.diagnostics
         if not style.quiet and (style.assumptions or not in_summary):
@@ -71,7 +75,7 @@ def _file(file: FileResult, style: Style, alone: bool) -> Iterator[list[Line]]:
             yield list(_diagnostic(file, one, style))
     for one in file.diagnostics:
         yield list(_diagnostic(file, one, style))
-    if not style.quiet:
+    if not style.quiet and not file.launches:  # of a file with servers they are findings
         for remark in file.remarks:
             yield list(_remark(file, remark, style))
 
@@ -161,12 +165,12 @@ def _remark(file: FileResult, remark: Remark, style: Style) -> Iterator[Line]:
     yield from wrapped(head, file.secrets.mask(text), "", len(INDENT), style.width if style.wraps else None)
 
 
-def _summary(files: Iterable[FileResult], counts: Summary, alone: bool) -> Iterator[Line]:
+def _summary(files: Sequence[FileResult], counts: Summary, alone: bool, style: Style) -> Iterator[Line]:
     what = [(counts.errors, "error", "error"), (counts.warnings, "warning", "warning"), (counts.infos, "info", "info")]
     parts: list[tuple[str, str]] = []
-    for number, noun, style in what:
+    for number, noun, colour in what:
         if number:
-            parts += [(", " if parts else "", ""), (counted(number, noun), style)]
+            parts += [(", " if parts else "", ""), (counted(number, noun), colour)]
     unreadable = f", {counted(counts.unreadable, 'file')} could not be read" if counts.unreadable else ""
     scope = f"{counted(counts.servers, 'server')} in {counted(counts.files, 'file')}"
     only = next((launch for file in files for launch in file.launches), None) if alone else None
@@ -182,6 +186,9 @@ def _summary(files: Iterable[FileResult], counts: Summary, alone: bool) -> Itera
         yield (("all good: ", "fix"), *outcome(only))
     else:
         yield (("all good", "fix"), (f": {scope}", ""))
+    over = passed_over(files)
+    if over is not None:
+        yield ((over, "warning"), ("" if style.assumptions else "; -v names them", "faint"))
 
 
 def _concise(file: FileResult) -> Iterator[Line]:

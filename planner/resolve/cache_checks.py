@@ -16,6 +16,15 @@ from .backends.request import effective_kv_cache_dtype
 if TYPE_CHECKING:
     from .engine import Engine
 
+MAMBA_DTYPE = Rule(
+    "CG555",
+    title="States kept in bfloat16 are asked for since vLLM 0.22.1.",
+    why="Before, --mamba-cache-dtype and --mamba-ssm-cache-dtype took auto, float32 and float16.",
+    example="vLLM 0.21.0 with --mamba-ssm-cache-dtype bfloat16 does not start.",
+    instead="Leave the option out, or use vLLM 0.22.1 or newer.",
+    source="vllm/config/cache.py:35 @ 0.21.0",
+    until="0.21.0",
+)
 NVFP4_MLA = Rule(
     "CG556",
     title="An NVFP4 KV cache does not serve MLA models.",
@@ -39,9 +48,14 @@ def check(engine: Engine) -> None:
     """The validators, in vLLM's order.
 
     Raises:
-        StartupError: CG556, CG557.
+        StartupError: CG555, CG556, CG557.
     """
     d = engine.deployment
+    if engine.has(MAMBA_DTYPE):
+        for option in ("mamba_cache_dtype", "mamba_ssm_cache_dtype"):
+            if getattr(d, option) == "bfloat16":
+                where = f"--{option.replace('_', '-')}"
+                raise _refusal(MAMBA_DTYPE, f"vLLM {engine.release} does not take bfloat16", where)
     if engine.has(NVFP4_MLA) and d.model.use_mla:
         dtype = effective_kv_cache_dtype(d, catalogue(engine.release), engine.trace)
         if dtype.startswith("nvfp4") and not dtype.endswith("_ds_mla"):

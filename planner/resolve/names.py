@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from ..errors import StartupError, did_you_mean, shorten
 from ..releases import facts
 from ..trace import Rule
+from . import checkpoint_method
 
 if TYPE_CHECKING:
     from .engine import Engine
@@ -49,3 +50,4 @@ def check(engine: Engine) -> None:
             where="--" + where.replace("_", "-"),
             fix=did_you_mean(value, known) or f"known: {', '.join(known)}",
         )
+    checkpoint_method.check(engine)

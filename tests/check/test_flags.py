@@ -24,7 +24,7 @@ def found(options: str, code: str = "CG905", release: str | None = None) -> list
         ("--task=generate", "--runner generate", True),
         ("--worker-use-ray", "--distributed-executor-backend ray", True),
         ("--disable-mm-preprocessor-cache", "--mm-processor-cache-gb 0", True),
-        ("--cuda-graph-sizes 1 2 4", "--cudagraph-capture-sizes 1 2 4", False),
+        ("--cuda-graph-sizes 1 2 4", "--cudagraph-capture-sizes 1 2 4", True),
         ("--guided-decoding-backend=xgrammar", "--structured-outputs-config.backend=xgrammar", True),
         ("--enforce-eager true", "--enforce-eager", True),
         ("--enforce-eager=0", "--no-enforce-eager", True),

@@ -61,10 +61,10 @@ def test_a_backend_that_keeps_full_is_named() -> None:
     one = told(line, "CG333", "0.23.0", "h100")
     assert one is not None
     assert (one.flag, one.safe) == ("--attention-backend FLASH_ATTN", False)
-    assert {other.at.source.text[other.at.span.start : other.at.span.end] for other in one.related} == {
-        "--attention-backend",
-        "--speculative-config",
-    }
+    assert pointed_at(one) == "--attention-backend"
+    assert [other.at.source.text[other.at.span.start : other.at.span.end] for other in one.related] == [
+        "--speculative-config"
+    ]
     assert told(mended(line, "CG333", "0.23.0", "h100"), "CG333", "0.23.0", "h100") is None
 
 

@@ -103,6 +103,54 @@ def test_a_pattern_of_letters() -> None:
     assert [(group.kind, group.layers) for group in cache.layers] == [("mamba2", (0, 2, 5)), ("attention", (3, 7))]
 
 
+def test_a_state_beside_attention_in_every_layer() -> None:
+    more = {"mamba_d_ssm": 1536, "mamba_n_heads": 24, "mamba_d_state": 128}
+    attention, state = cache_of("falcon_h1", "FalconH1ForCausalLM", **more).layers
+    assert (attention.layers, state.layers) == (tuple(range(8)), tuple(range(8)))
+    assert (state.name, state.name_offset) == ("model.{}.mixer", 8)
+    assert state.state is not None
+    assert (state.state.width, state.state.head_size, state.state.n_groups) == (1536, 64, 1)
+
+
+def test_heads_that_do_not_divide_the_state_are_said() -> None:
+    shape = shape_of(
+        {**SIZES, "model_type": "falcon_h1", "architectures": ["FalconH1ForCausalLM"], "mamba_n_heads": 24}
+    )
+    assert shape.cache is None
+    assert "must divide 1024" in (shape.cache_unknown or "")
+
+
+@pytest.mark.parametrize(
+    ("model_type", "architecture", "kind", "heads"),
+    [("mamba", "MambaForCausalLM", "mamba1", 0), ("mamba2", "Mamba2ForCausalLM", "mamba2", 32)],
+)
+def test_models_of_states_alone(model_type: str, architecture: str, kind: str, heads: int) -> None:
+    more = {"num_heads": 32, "head_dim": 64} if heads else {}
+    (group,) = cache_of(model_type, architecture, **more).layers
+    assert (group.kind, group.name, len(group.layers)) == (kind, "backbone.layers.{}.mixer", 8)
+    assert group.state is not None
+    assert (group.state.width, group.state.num_heads) == (2048, heads)
+
+
+def test_a_block_may_have_no_attention() -> None:
+    def block(group: int | None) -> dict[str, Any]:
+        return {"attention": {"no_op": group is None, "n_heads_in_group": group}, "ffn": {"no_op": True}}
+
+    blocks = [block(g) for g in (4, None, 8, 4, None, None, 4, 4)]
+    cache = cache_of("nemotron-nas", "DeciLMForCausalLM", block_configs=blocks, num_key_value_heads=None)
+    assert [(group.num_kv_heads, group.layers) for group in cache.layers] == [(4, (0, 3, 6, 7)), (2, (2,))]
+    shape = shape_of(
+        {**SIZES, "model_type": "nemotron-nas", "architectures": ["DeciLMForCausalLM"], "block_configs": blocks[:4]}
+    )
+    assert shape.cache is None
+
+
+def test_a_window_may_leave_the_token_itself_out() -> None:
+    kinds = ["sliding_attention", "full_attention"] * 4
+    cache = cache_of("cohere2", "Cohere2ForCausalLM", layer_types=kinds, sliding_window=512)
+    assert [(group.sliding_window, group.window_without_self) for group in cache.layers] == [(512, True), (None, False)]
+
+
 def test_an_unknown_letter_is_not_guessed() -> None:
     config = {**SIZES, "model_type": "nemotron_h", "architectures": ["NemotronHForCausalLM"], "head_dim": 64}
     shape = shape_of({**config, "hybrid_override_pattern": "M*??----"})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from statistics import median
+
 import pytest
 from measured_runs import GIB, MIB, runs, single_stage
 
@@ -22,12 +24,12 @@ def test_measured_runs_lie_within_the_bounds() -> None:
 
 
 def test_leaving_a_model_out_changes_little() -> None:
-    """The constant is a mean: without any one model it is the same to a few MiB."""
+    """The constant is a middle value: without any one model it is the same to a few MiB."""
     alone = [run for run in single_stage() if run.deployment.tensor_parallel_size == 1]
     best = estimate_non_torch(alone[0].deployment).best
     for left_out in {run.record["model"] for run in alone}:
         others = [run.record["non_torch"] for run in alone if run.record["model"] != left_out]
-        assert sum(others) / len(others) == pytest.approx(best, abs=16 * MIB)
+        assert median(others) == pytest.approx(best, abs=16 * MIB)
 
 
 def test_tensor_parallelism_adds_buffers() -> None:
@@ -59,8 +61,8 @@ class TestTotal:
         assert total_bytes(gpu("h100")).best / GIB == pytest.approx(79.19, abs=0.005)
 
     def test_a_gpu_that_nobody_looked_at_is_smaller_than_nvml_says(self) -> None:
-        total = total_bytes(gpu("b200"))
-        assert total.low < total.best < total.high < gpu("b200").memory_bytes
+        total = total_bytes(gpu("l20"))
+        assert total.low < total.best < total.high < gpu("l20").memory_bytes
 
     def test_memory_that_was_given_is_taken_as_it_is(self) -> None:
         assert total_bytes(Gpu(memory_bytes=10 * GIB)) == (10 * GIB, 10 * GIB, 10 * GIB, "as given")

@@ -90,3 +90,11 @@ def test_a_message_may_speak_of_a_variable() -> None:
     secrets = secrets_of(source, [])
     assert secrets.mask("VLLM_API_KEY: set it elsewhere") == "VLLM_API_KEY: set it elsewhere"
     assert secrets.mask("VLLM_API_KEY: set it elsewhere", in_file=True) == "VLLM_API_KEY: *** it elsewhere"
+
+
+def test_the_name_of_an_option_is_no_secret() -> None:
+    line = "vllm serve m --hf_overrides={} --hf_config_path=/x"
+    assert masked(line) == line
+    mask = secrets_of(launch_of(["vllm"]).source, []).mask
+    assert mask("the JSON of hf_overrides does not count") == "the JSON of hf_overrides does not count"
+    assert mask("the word hf_overridesX1 does not count") == "the word *** does not count"

@@ -76,6 +76,8 @@ def test_a_server_that_does_not_start_has_no_mode(starts: bool | None, words: st
 def test_what_is_assumed_is_marked() -> None:
     found = outcome(vllm=Origin("0.33.0", "assumed"), gpu=Origin("h200", "given"), model=Origin("org/m", "assumed"))
     line = text(file_of(findings=(), outcome=found))
+    assert line.endswith("vLLM 0.33.0 (assumed), h200, org/m (assumed)")
+    line = text(file_of(findings=(), outcome=found._replace(stand_in="a dense 8B decoder")))
     assert line.endswith("vLLM 0.33.0 (assumed), h200, org/m as a dense 8B decoder (assumed)")
 
 

@@ -21,6 +21,7 @@ def hybrid(**fields: Any) -> Deployment:
         (Deployment(model=MLA, kv_cache_dtype="nvfp4"), "CG556"),
         (hybrid(mamba_block_size=64, enable_prefix_caching=False), "CG557"),
         (hybrid(mamba_block_size=64, vllm="0.25.1"), "CG557"),
+        (hybrid(mamba_ssm_cache_dtype="bfloat16", vllm="0.21.0"), "CG555"),
     ],
 )
 def test_refused(deployment: Deployment, code: str) -> None:
@@ -39,6 +40,7 @@ def test_refused(deployment: Deployment, code: str) -> None:
         Deployment(model=MLA, kv_cache_dtype="fp8"),
         Deployment(model=ModelShape(architectures=("LlamaForCausalLM",)), mamba_block_size=64),
         hybrid(mamba_block_size=64),
+        hybrid(mamba_ssm_cache_dtype="bfloat16", vllm="0.22.1"),
         hybrid(mamba_block_size=131072, enable_prefix_caching=False),
     ],
 )

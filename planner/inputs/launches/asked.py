@@ -19,6 +19,8 @@ from ..serve_args_deployment import ServedDeployment, to_deployment
 from ..serve_args_errors import ArgumentRefused
 from ..serve_args_flags import flag_table
 from ..serve_args_joined import refusal, split_joined
+from ..serve_args_switches import mended, switch_at
+from ..serve_args_switches import refusal as refusal_of_switch
 from ..serve_args_tokens import Place
 from .launch import Launch, Source, Span
 
@@ -150,7 +152,7 @@ def ask(launch: Launch, context: Context = NOTHING_SAID) -> Asked:
         served = to_deployment(
             args,
             gpu=found.gpu,
-            gpus_per_node=context.gpus_per_node or launch.hints.gpus or found.count,
+            gpus_per_node=context.gpus_per_node or launch.hints.gpus or found.gpus,
             software=context.software,
             model=context.model,
             env={**launch.environment, **context.env},
@@ -181,10 +183,10 @@ def _release(launch: Launch, context: Context) -> tuple[str, list[str]]:
 
 
 class _Found(NamedTuple):
-    """The GPU and how many there are, and who says so. None: not known."""
+    """A GPU, how many there are, and who says so. None: not known."""
 
     gpu: Gpu | None
-    count: int | None
+    gpus: int | None
     said_by: str
 
 
@@ -238,7 +240,7 @@ def _in_config(launch: Launch, place: Place) -> Located | None:
     source = config.source or launch.source
     line = config.lines[place.line - 1]
     lines = source.text.split("\n")
-    start = sum(map(len, lines[: line - 1])) + line - 1
+    start = min(sum(map(len, lines[: line - 1])) + line - 1, len(source.text))
     text = lines[line - 1].rstrip() if line <= len(lines) else ""
     indent = len(text) - len(text.lstrip())
     return Located(source, Span(start + indent, start + len(text), line, indent + 1))
@@ -254,6 +256,7 @@ class _Reader:
         self.kept = list(range(len(launch.tokens)))
         self.texts = [token.text for token in launch.tokens]
         self.joined: set[int] = set()
+        self.configs = {name: config.text for name, config in launch.files.items()}
         self.refused: list[CgplanError] = []
         self.refused_at: list[Located | None] = []
         self._split()
@@ -281,8 +284,12 @@ class _Reader:
     def parse(self) -> ServeArgs | None:
         for _ in range(MAX_REFUSALS):
             try:
-                return self._parse()
-            except ArgumentRefused as error:  # noqa: PERF203
+                args = self._parse()
+                if not self._mends_switch(args.model_place, is_model=True):
+                    return args
+            except ArgumentRefused as error:
+                if error.kind == "unrecognized" and self._mends_switch(error.place, is_model=False):
+                    continue
                 error.place = self._to_blame(error)
                 self.refused.append(error)
                 self.refused_at.append(_located(self.launch, error.place, tuple(self.kept)))
@@ -295,8 +302,23 @@ class _Reader:
         return None
 
     def _parse(self) -> ServeArgs:
-        configs = {name: config.text for name, config in self.launch.files.items()}
+        configs = self.configs
         return parse_serve(self.texts, self.release, configs=configs or None, env=self.env)
+
+    def _mends_switch(self, place: Place | None, *, is_model: bool) -> bool:
+        """Whether a value out of the file of --config is that of a switch, which takes none; it is then refused, and
+        the file is read as it was meant.
+        """
+        if place is None or not place.line or len(self.configs) != 1:
+            return False
+        ((name, text),) = self.configs.items()
+        switch = switch_at(text, place.line, flag_table(self.release))
+        if switch is None:
+            return False
+        self.refused.append(refusal_of_switch(switch, place, is_model=is_model))
+        self.refused_at.append(_located(self.launch, place, tuple(self.kept)))
+        self.configs[name] = mended(text, switch)
+        return True
 
     def _to_blame(self, error: ArgumentRefused) -> Place | None:
         """The token of the dotted key that is refused, not the first one of those that make up the option's value."""

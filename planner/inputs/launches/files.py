@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import stat
@@ -9,6 +10,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from fnmatch import fnmatch
 from pathlib import Path
+from typing import NamedTuple
 
 from ...errors import InputError, did_you_mean, shorten
 from .launch import Source
@@ -31,6 +33,8 @@ _SUFFIXES = frozenset((
     ".yaml", ".yml", ".json", ".sh", ".bash", ".zsh", ".slurm", ".sbatch", ".job", ".pbs", ".service", ".dockerfile",
     ".containerfile", ".md", ".markdown", ".j2",
 ))  # fmt: skip
+_UTF16 = (b"\xff\xfe", b"\xfe\xff")
+"""Byte order marks."""
 _NAMES = ("dockerfile", "containerfile")
 _OPENED = re.compile(r"/(?:dev|proc/self)/fd/([0-9]{1,9})", re.ASCII)
 """Files that this process was given open, as a shell names a pipe."""
@@ -51,14 +55,22 @@ def load(path: str | Path) -> Source:
     return Source(name, _decoded(_read(name), name))
 
 
-def walk(paths: Sequence[str | Path], exclude: Sequence[str] = ()) -> Iterator[str]:
+class Met(NamedTuple):
+    """A file that a walk comes to. `passed_over` says in a word or two why it is not read; None: it is."""
+
+    path: str
+    passed_over: str | None = None
+
+
+def walk(paths: Sequence[str | Path], exclude: Sequence[str] = ()) -> Iterator[Met]:
     """The files that `paths` mean: files as they are named, and those of folders by kind, sorted.
 
-    Hidden folders, virtual environments, links to folders, large and binary files are passed over in folders.
+    Hidden folders, virtual environments and links to folders are left out; large and binary files of a kind that is
+    read are met and passed over.
 
     Args:
         paths: files, folders, or "-".
-        exclude: patterns of names or paths that are passed over in folders.
+        exclude: patterns of names or paths that are left out in folders.
 
     Raises:
         InputError: CG910 a path is not there.
@@ -68,17 +80,17 @@ def walk(paths: Sequence[str | Path], exclude: Sequence[str] = ()) -> Iterator[s
         name = str(path)
         if name != "-" and os.path.isdir(name):
             for found in _folder(name, exclude):
-                if found not in given:
-                    given.add(found)
+                if found.path not in given:
+                    given.add(found.path)
                     yield found
         elif name not in given:
             if name != "-" and not os.path.lexists(name):
                 raise _missing(name)
             given.add(name)
-            yield name
+            yield Met(name)
 
 
-def _folder(root: str, exclude: Sequence[str]) -> Iterator[str]:
+def _folder(root: str, exclude: Sequence[str]) -> Iterator[Met]:
     seen = 0
     for folder, folders, names in os.walk(root):
         folders[:] = sorted(
@@ -93,10 +105,13 @@ def _folder(root: str, exclude: Sequence[str]) -> Iterator[str]:
         for name in sorted(names):
             seen += 1
             if seen > MAX_WALKED:
+                yield Met(folder, f"behind {MAX_WALKED:,} others")
                 return
             path = os.path.join(folder, name)
-            if _may_start(name) and not _is_excluded(path, root, exclude) and _is_small_text(path):
-                yield path
+            if _may_start(name) and not _is_excluded(path, root, exclude):
+                reason = _not_read(path)
+                if reason != "":
+                    yield Met(path, reason)
 
 
 def _may_start(name: str) -> bool:
@@ -116,18 +131,24 @@ def _is_excluded(path: str, root: str, exclude: Sequence[str]) -> bool:
     return False
 
 
-def _is_small_text(path: str) -> bool:
+def _not_read(path: str) -> str | None:
+    """Why a file of a folder is passed over; "" where there is nothing to say of it, None where it is read."""
+    has_kind = "." in os.path.basename(path).lstrip(".") or os.path.basename(path).lower().startswith(_NAMES)
     try:
         status = os.stat(path)
-        if not stat.S_ISREG(status.st_mode) or not 0 < status.st_size <= MAX_WALKED_BYTES:
-            return False
+        if not stat.S_ISREG(status.st_mode) or not status.st_size:
+            return ""
         with open(path, "rb") as file:
             head = file.read(1024)
+    except FileNotFoundError:
+        return "a link to nothing" if has_kind else ""
     except OSError:
-        return False
-    if "." not in os.path.basename(path).lstrip(".") and not os.path.basename(path).lower().startswith(_NAMES):
-        return head.startswith(b"#!") and b"sh" in head.split(b"\n", 1)[0]
-    return b"\0" not in head
+        return "not readable" if has_kind else ""
+    if not has_kind and not (head.startswith(b"#!") and b"sh" in head.split(b"\n", 1)[0]):
+        return ""
+    if status.st_size > MAX_WALKED_BYTES:
+        return f"over {MAX_WALKED_BYTES // 2**20} MiB"
+    return "binary" if b"\0" in head and not head.startswith(_UTF16) else None
 
 
 def _read(name: str) -> bytes:
@@ -151,6 +172,11 @@ def _read(name: str) -> bytes:
     except (FileNotFoundError, NotADirectoryError):
         raise _missing(name) from None
     except (OSError, ValueError) as error:
+        if isinstance(error, OSError) and error.errno == errno.ELOOP:
+            raise InputError(
+                f"{shorten(name)} is a link that leads back to itself", code="CG910", where=name,
+                fix="name the file itself",
+            ) from None  # fmt: skip
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise InputError(
             f"{shorten(name)} cannot be read: {reason.lower()}", code="CG910", where=name, fix="check its permissions"
@@ -205,7 +231,7 @@ def _drained(descriptor: int, name: str) -> bytes:
 
 
 def _decoded(data: bytes, name: str) -> str:
-    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+    if data.startswith(_UTF16):
         raise InputError(f"{shorten(name)} is UTF-16 text", code="CG911", where=name, fix="save it as UTF-8")
     if b"\0" in data:
         raise InputError(
@@ -226,6 +252,12 @@ def _decoded(data: bytes, name: str) -> str:
 def _missing(name: str) -> InputError:
     """An error that names the files nearby that are called much the same."""
     folder, base = os.path.split(name)
+    if os.path.islink(name):
+        target = shorten(os.readlink(name))
+        return InputError(
+            f"{shorten(name)} is a link to {target}, which is not there", code="CG910", where=name,
+            fix="mend the link, or name the file itself",
+        )  # fmt: skip
     try:
         siblings = sorted(os.listdir(folder or "."))[:2000]
     except (OSError, ValueError):

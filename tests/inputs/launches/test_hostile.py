@@ -140,8 +140,8 @@ def test_a_long_command_of_a_unit_is_not_read() -> None:
 
 def test_a_pasted_word_of_two_lines_has_its_own_place() -> None:
     launch = launch_of(["vllm", "serve", "a\nb", "--x"])
-    assert launch.tokens[3].span == launch.source.span(16, 19)
-    assert launch.source.text[16:19] == "--x"
+    assert launch.tokens[3].span == launch.source.span(17, 20)
+    assert launch.source.text[17:20] == "--x"
 
 
 def test_a_place_in_an_empty_line_of_a_configuration_file() -> None:

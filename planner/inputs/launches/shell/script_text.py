@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from typing import NamedTuple
 
 from ..launch import Span
@@ -29,9 +30,14 @@ class Script(NamedTuple):
     arguments: tuple[Word, ...] | None = None
     changed: tuple[tuple[int, int], ...] = ()
 
+    def _is_changed(self, start: int, end: int) -> bool:
+        """Whether something was put in within the stretch; `changed` is in the order of the text."""
+        before = bisect_left(self.changed, (end, end)) - 1
+        return before >= 0 and self.changed[before][1] > start
+
     def is_literal(self, start: int, end: int) -> bool:
         """Whether the stretch stands in the file just so, at a place of its own."""
-        if not self.literal or any(start < last and first < end for first, last in self.changed):
+        if not self.literal or self._is_changed(start, end):
             return False
         span = self.span_of(start, end)  # where no place is known, every stretch has the same one
         if start:

@@ -30,6 +30,7 @@ class WordLexer:
     Attributes:
         at: where it stands.
         fault: where the text ends within a quote, or None.
+        comments: where comments begin, as far as it went.
     """
 
     def __init__(self, text: str) -> None:
@@ -38,6 +39,7 @@ class WordLexer:
         self.end = len(text)
         self.fault: Fault | None = None
         self.in_array = False
+        self.comments: list[int] = []
 
     def free_text(self, quoted: bool) -> list[Piece]:
         """The pieces of a text in which blanks and operators mean nothing, as within ${X:-...}."""
@@ -67,6 +69,7 @@ class WordLexer:
         while self.at < self.end:
             char = self.text[self.at]
             if char == "#":
+                self.comments.append(self.at)
                 end = self.text.find("\n", self.at)
                 self.at = self.end if end < 0 else end
             elif char == "\\" and self._continues(self.at):

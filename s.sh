@@ -1,1 +1,0 @@
-vllm serve m --bogus
