@@ -15,7 +15,19 @@ from . import failures, pasted, streams
 from .argv import normalise
 from .help import HelpfulCommand, HelpfulGroup
 
-COMMANDS = ("check", "resolve", "diff", "backends", "explain", "rules", "models", "gpus", "schema", "completion")
+COMMANDS = (
+    "check",
+    "resolve",
+    "plan",
+    "diff",
+    "backends",
+    "explain",
+    "rules",
+    "models",
+    "gpus",
+    "schema",
+    "completion",
+)
 
 HELP = """\
 Tells, before vLLM starts and without a GPU, which CUDA graphs it will capture, which batches run in them, and why.

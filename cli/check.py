@@ -35,6 +35,8 @@ Exit codes:
 """
 OUTPUT = "Output"
 FINDINGS = "Findings"
+MOST_LEFT = 20
+"""Findings that --fix names beside its changes."""
 MANY = 20
 """Files from which on memory is worth being tidied up."""
 
@@ -216,7 +218,9 @@ def _tidy() -> None:
 
 
 def _show_fixes(found: Sequence[FileResult], unsafe: bool) -> None:
-    """Print the changes."""
+    """Print the changes, and what they leave."""
+    from cgplan.report.check_results import LINE, STDIN
+    from cgplan.report.check_text import concise
     from cgplan.report.words import counted
 
     from . import check_fixes, streams
@@ -226,13 +230,18 @@ def _show_fixes(found: Sequence[FileResult], unsafe: bool) -> None:
     for file in found:
         say_unreadable(file)
     check_fixes.say_left(mended)
-    count = sum(len(one.made) for one in mended)
-    rest = sum(1 for file in found for _ in file.all()) - count
-    others = f"; {rest} {'is' if rest == 1 else 'are'} left" if rest else ""
-    if count:
-        streams.say(f"{counted(count, 'finding')} mended by these changes, which --write makes{others}")
+    made = [finding for one in mended for finding in one.made]
+    rest = [(file, one) for file in found for one in file.all() if not any(one is finding for finding in made)]
+    for file, one in rest[:MOST_LEFT]:
+        streams.say(f"left: {concise(file, one)}")
+    if len(rest) > MOST_LEFT:
+        streams.say(f"left: and {len(rest) - MOST_LEFT} more; drop --fix to see them")
+    if made:
+        is_file = any(one.made and one.source.name not in (LINE, STDIN) for one in mended)
+        how = "these changes, which --write makes" if is_file else "this change"
+        streams.say(f"{counted(len(made), 'finding')} mended by {how}")
     elif rest:
-        streams.say(f"nothing can be mended so{others}; drop --fix to see")
+        streams.say("nothing can be mended so")
 
 
 def _write_fixes(

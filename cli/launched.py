@@ -197,8 +197,13 @@ def _one(found: Sequence[Launch], which: str | None, name: str) -> Launch:
 
 def _chosen(found: Sequence[Launch], which: str) -> Launch:
     wanted = " ".join(which.split()).casefold()
-    if wanted.isascii() and wanted.isdecimal() and 1 <= int(wanted[:9]) <= len(found):
-        return found[int(wanted) - 1]
+    if wanted.isascii() and wanted.isdecimal():
+        if 1 <= int(wanted[:9]) <= len(found):
+            return found[int(wanted[:9]) - 1]
+        raise InputError(
+            f"--launch {shorten(wanted, 40)}: the file has {len(found)} servers", code="CG905", where="--launch",
+            fix=f"give one of {_listed(found)}",
+        )  # fmt: skip
     labels = [" ".join(launch.label.split()).casefold() for launch in found]
     same = [launch for launch, label in zip(found, labels, strict=True) if label == wanted]
     near = same or [launch for launch, label in zip(found, labels, strict=True) if wanted and wanted in label]

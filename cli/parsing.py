@@ -42,6 +42,13 @@ def listen(parser: Any, meta: dict[str, Any]) -> None:
 def check_not_empty(value: Any, where: str) -> None:
     """Refuse a value without a letter in it."""
     if isinstance(value, str) and not value.strip():
+        if not where.startswith("-"):  # an argument, by its metavar
+            raise InputError(
+                "an argument is empty",
+                code="CG906",
+                where=where,
+                fix=f"name a {where.split('|')[0].lower()}, or drop it",
+            )
         raise InputError(f"the value of {where} is empty", code="CG906", where=where, fix=f"give one, or drop {where}")
 
 

@@ -70,7 +70,7 @@ def command(
 
     Options are vLLM's flags; what is not given is assumed, and the assumptions are listed.
     """
-    lowest = _severity(fail_on)
+    lowest = severity(fail_on)
     batches = values.batches(batch or ())
     asked = request_of(options, pasted(context), launch)
     resolution = _with_notes(resolve(asked.deployment), asked)
@@ -84,7 +84,12 @@ def command(
     return int(lowest is not None and worst >= lowest)
 
 
-def _severity(name: str) -> int | None:
+def severity(name: str) -> int | None:
+    """The place of --fail-on in SEVERITIES; None: never.
+
+    Raises:
+        InputError: CG902, it is none of them.
+    """
     if name == "never":
         return None
     if name not in SEVERITIES:

@@ -9,12 +9,13 @@ import typer
 
 from cgplan.errors import InputError, did_you_mean
 
-DOCUMENTS = ("resolve", "check", "error")
+DOCUMENTS = ("resolve", "check", "plan", "profile", "error")
 
 EPILOG = """\
 Examples:
   cgplan schema resolve
   cgplan schema check
+  cgplan schema plan
   cgplan schema error
 
 Exit codes:
@@ -25,7 +26,10 @@ Exit codes:
 
 def command(
     document: Annotated[
-        str, typer.Argument(help="resolve, check, or error: what --json prints on an error.")
+        str,
+        typer.Argument(
+            help="resolve, check, plan, profile (a measured record), or error: what --json prints on an error."
+        ),
     ] = "resolve",
 ) -> int:
     """Print the JSON Schema of a command's --json document."""
@@ -40,6 +44,10 @@ def command(
         from cgplan.report.error_schema import json_schema
     elif document == "check":
         from cgplan.report.check_schema import json_schema
+    elif document == "plan":
+        from cgplan.memory.document_schema import json_schema
+    elif document == "profile":
+        from cgplan.memory.profile import json_schema
     else:
         from cgplan.resolve.document_schema import json_schema
     print(json.dumps(json_schema(), indent=2))

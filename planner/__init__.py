@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from .deployment import Deployment
     from .errors import CgplanError, InputError, StartupError
     from .inputs.catalogue import load_model
+    from .memory.budget import Measured, MemoryFlags
+    from .memory.plan import CapacityPlan, plan
     from .model_shape import ModelShape
     from .releases.gpus import gpu
     from .resolve import Batch, Dispatch, Graph, Overrides, Resolution, resolve
@@ -37,6 +39,7 @@ _HOMES = {
     "AttentionOptions": "sections",
     "Batch": "resolve",
     "CUDAGraphMode": "vocabulary",
+    "CapacityPlan": "memory.plan",
     "CgplanError": "errors",
     "CompilationMode": "vocabulary",
     "CompilationOptions": "sections",
@@ -48,6 +51,8 @@ _HOMES = {
     "Graph": "resolve",
     "InputError": "errors",
     "KVTransferOptions": "sections",
+    "Measured": "memory.budget",
+    "MemoryFlags": "memory.budget",
     "ModelShape": "model_shape",
     "Overrides": "resolve",
     "PassOptions": "sections",
@@ -61,6 +66,7 @@ _HOMES = {
     "check": "check",
     "gpu": "releases.gpus",
     "load_model": "inputs.catalogue",
+    "plan": "memory.plan",
     "resolve": "resolve",
 }
 
@@ -70,6 +76,7 @@ __all__ = [  # noqa: RUF022
     "AttentionOptions",
     "Batch",
     "CUDAGraphMode",
+    "CapacityPlan",
     "CgplanError",
     "CompilationMode",
     "CompilationOptions",
@@ -81,6 +88,8 @@ __all__ = [  # noqa: RUF022
     "Graph",
     "InputError",
     "KVTransferOptions",
+    "Measured",
+    "MemoryFlags",
     "ModelShape",
     "Overrides",
     "PassOptions",
@@ -94,6 +103,7 @@ __all__ = [  # noqa: RUF022
     "check",
     "gpu",
     "load_model",
+    "plan",
     "resolve",
 ]
 

@@ -81,7 +81,10 @@ MUCH_LESS_LIKE = 0.2
 
 
 def nearest(name: str, known: Iterable[str], count: int = 3) -> list[str]:
-    """The known names most like `name`, best first; case, `-`/`_` and leading dashes do not count."""
+    """The known names most like `name`, best first; case, `-`/`_` and leading dashes do not count.
+
+    Names that begin with it come before others.
+    """
 
     def fold(text: str) -> str:
         return text.casefold().replace("-", "_").replace(" ", "_").lstrip("_")[:200]
@@ -92,7 +95,8 @@ def nearest(name: str, known: Iterable[str], count: int = 3) -> list[str]:
     wanted = fold(name)
     near = difflib.get_close_matches(wanted, folded, n=count, cutoff=NEAR)
     scores = [difflib.SequenceMatcher(None, item, wanted).ratio() for item in near]
-    return [folded[item] for item, score in zip(near, scores, strict=True) if score >= scores[0] - MUCH_LESS_LIKE]
+    alike = [item for item, score in zip(near, scores, strict=True) if score >= scores[0] - MUCH_LESS_LIKE]
+    return [folded[item] for item in sorted(alike, key=lambda item: not item.startswith(wanted))]
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str | None:

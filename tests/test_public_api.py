@@ -6,6 +6,7 @@ import importlib
 import shutil
 import subprocess
 import sys
+import time
 import zipfile
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -185,3 +186,46 @@ def copy_project(target: Path) -> None:
             shutil.copy(ROOT / name, target / name)
     if not (target / "README.md").exists():
         (target / "README.md").write_text("", encoding="utf-8")
+
+
+@pytest.mark.parametrize("line", ["vllm serve 'x", None, 3, b"vllm serve m", ["vllm", 3], "", "ls", "x" * 1_000_000])
+def test_a_line_that_cannot_be_used_is_an_input_error(line: Any) -> None:
+    with pytest.raises(cgplan.InputError) as caught:
+        cgplan.check(line)
+    assert caught.value.code in ("CG905", "CG906")
+    assert caught.value.fix
+
+
+def test_a_line_of_any_length_takes_no_long() -> None:
+    start = time.process_time()
+    with pytest.raises(cgplan.InputError) as caught:
+        cgplan.check("vllm serve m " + "x" * 10_000_000)
+    assert caught.value.code == "CG914"
+    assert time.process_time() - start < 2
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["nohup vllm serve m --max-num-seqs 8", "exec vllm serve m", "sudo -E vllm serve m", "uv run vllm serve m",
+     "numactl -N 0 vllm serve m", "docker run --gpus all vllm/vllm-openai:v0.30.0 m"],
+)  # fmt: skip
+def test_programs_in_front_are_read_as_in_a_script(words: str) -> None:
+    report = cgplan.check(words.split())
+    assert report.asked.args is not None
+    assert report.asked.args.model == "m"
+    assert report.asked.args == cgplan.check(words).asked.args
+
+
+def test_a_command_in_one_word_is_read() -> None:
+    report = cgplan.check(["vllm serve m --max-num-seqs 8"])
+    assert report.asked.args is not None
+    assert report.asked.args.get("max_num_seqs") == 8
+
+
+@pytest.mark.parametrize(
+    "batch", [{"num_tokens": "a"}, {"num_tokens": 0}, {"num_tokens": -1}, {"num_tokens": True}, {"num_tokens": 1.5},
+              {"num_tokens": 2, "num_reqs": 3}, {"num_tokens": 2, "num_active_loras": -1}]
+)  # fmt: skip
+def test_a_batch_that_is_none_is_an_input_error(batch: Any) -> None:
+    with pytest.raises(cgplan.InputError):
+        cgplan.resolve(cgplan.Deployment()).dispatch(**batch)

@@ -41,6 +41,8 @@ KV_SIGNS = {
     "CG550": r"block size",
     "CG551": r"block size|block_size",
     "CG552": r"divisible",
+    "CG554": r"In Mamba cache align mode",
+    "CG555": r"Input should be 'auto', 'float32' or 'float16'",
     "CG556": r"nvfp4 KV cache is not supported with MLA",
     "CG557": r"--mamba-block-size can only be set with",
     "CG558": r"Duplicate layer name",

@@ -16,8 +16,8 @@ from .subject import Subject
 NESTED = Rule(
     "CG957",
     title="Settings in the file of --config stand below a key that takes none.",
-    why="The file is flat: a mapping below a key becomes the JSON text of that option. What is meant as settings of the "
-    "server is then the name of something, or nothing.",
+    why="The file is flat: a mapping below a key becomes the JSON text of that option. What is meant as settings of "
+    "the server is then the name of something, or nothing.",
     example="serve: with max-num-seqs: 8 below it becomes --served-model-name '{\"max-num-seqs\": 8}'.",
     instead="Write each setting at the left margin: max-num-seqs: 8.",
     source=f"{PARSER}:653-675",

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from math import lcm
 
 from ..resolve import Resolution
+from ..resolve.cliffs import gap_sizes, listed
 from ..resolve.graphs import Graph
 from ..resolve.padding import round_up
 from ..trace import Finding
@@ -68,7 +69,7 @@ def reaching(subject: Subject, needed: int) -> tuple[str, Edits] | None:
         return None
     sizes = named_sizes(d)
     if sizes is not None:
-        more = sorted({*(size for size in sizes if size <= found.max_num_batched_tokens), needed})
+        more = graded([size for size in sizes if size <= found.max_num_batched_tokens], needed)
         beside = {} if named_maximum(d) is None else {MAXIMUM: None}
         if not has_graphs(what_if(subject, **{SIZES: tuple(more)}, **beside)):
             return None
@@ -85,6 +86,15 @@ def reaching(subject: Subject, needed: int) -> tuple[str, Edits] | None:
     return None
 
 
+def graded(sizes: Sequence[int], needed: int) -> list[int]:
+    """These sizes and larger ones up to `needed`, each at most twice the one below it: no batch is mostly padding."""
+    more = sorted({size for size in sizes if size > 0})
+    last = more[-1] if more else 1
+    while (last := 2 * last if last < 8 else round_up(2 * last, 8)) < needed:
+        more.append(last)
+    return sorted({*more, needed})
+
+
 @says_more("CG701", "CG704")
 def _cliff(subject: Subject, finding: Finding) -> Hit | None:
     """Decode batches that run eager: the flag that was tried and covers them, or the limit that avoids them."""
@@ -92,6 +102,8 @@ def _cliff(subject: Subject, finding: Finding) -> Hit | None:
     if found is None or d is None or short_size(subject) is not None:
         return None
     cliff = found.uniform_decode_coverage().first_cliff or 1
+    if any(remark.kind == "cut_off" for remark in subject.launch.remarks):
+        return None  # options that count are not among those read
     gives_sizes = any(subject.is_given(key) or in_section(subject, key) for key in (SIZES, MAXIMUM))
     gives_seqs = subject.is_given("max_num_seqs")
     at = place_of(subject, "--max-num-seqs")
@@ -100,11 +112,15 @@ def _cliff(subject: Subject, finding: Finding) -> Hit | None:
     flag, edits = reaching(subject, fullest_tokens(found)) or (None, ())
     if cliff > 1 and (flag is None or not (gives_seqs or gives_sizes)):
         flag, edits = number_flag(subject, "--max-num-seqs", cliff - 1)
-    # Where nothing was asked for, vLLM's defaults let more requests in than they have graphs for.
-    calm = finding.code == "CG701" and not gives_seqs and not gives_sizes
+    calm = finding.severity == "info"
+    # vLLM's own limits depend on the GPU, and a line that is refused never runs with them.
+    if calm and (subject.asked.gpu_assumed or subject.asked.refused):
+        return None
+    fix = finding.fix
+    if named_sizes(d) and flag is not None and cliff > 1:
+        fix = f"use {flag}, or set --max-num-seqs {cliff - 1}"
     several = related(subject, "each request brings several tokens", "speculative_config", "spec_tokens")
-    severity = "info" if calm else None
-    return Hit(finding.message, finding.fix, at, flag, edits, safe=False, severity=severity, related=several)
+    return Hit(finding.message, fix, at, flag, edits, safe=False, severity=finding.severity, related=several)
 
 
 @says_more("CG705")
@@ -134,12 +150,9 @@ def _padding(subject: Subject, finding: Finding) -> Hit:
     sizes = named_sizes(d) if d is not None else None
     if worst is None or not sizes or found is None or d is None:
         return hit
-    tokens = worst.first * worst.query_len
-    extra = tokens if tokens <= 4 else round_up(tokens, 8)
-    flag, edits = sizes_flag(subject, sorted({*(s for s in sizes if s <= found.max_num_batched_tokens), extra}))
-    noun = "request runs" if worst.first == 1 else "requests run"
-    message = f"{worst.first} decode {noun} as {worst.padded} tokens: {worst.waste:.1%} of the step is padding"
-    return Hit(message, f"add {extra} to the capture sizes", sizes_at(subject), flag, edits, safe=False)
+    extra = gap_sizes(found.uniform_decode_coverage())
+    flag, edits = sizes_flag(subject, sorted({*(s for s in sizes if s <= found.max_num_batched_tokens), *extra}))
+    return Hit(finding.message, f"add {listed(extra)} to the capture sizes", sizes_at(subject), flag, edits, safe=False)
 
 
 @says_more("CG703")

@@ -188,7 +188,7 @@ def find_failing(subject: Subject) -> Iterator[Hit]:
         accepted = _accepted(reader, value)
         if accepted is not None:
             at = subject.at_variable(variable.name)
-            yield Hit(f"{shown(variable)}: vLLM cannot read the value and ends", f"write {accepted}", at)
+            yield Hit(f"{shown(variable)}: vLLM cannot read the value, and does not start", f"write {accepted}", at)
 
 
 @check(SERVICE_LINK, "error")

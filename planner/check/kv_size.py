@@ -16,7 +16,7 @@ COUNTED_TWICE = Rule(
     title="The --kv-cache-memory value that vLLM's log suggests counts the graphs twice.",
     why="The peak in it holds the estimate already, and the memory that the graphs really took is taken off again.",
     example="Graphs of 64 GiB: the log suggests -20.8 GiB where 36.6 GiB fit.",
-    instead="Add what the graphs took, and 0.15 GiB, to the suggested value.",
+    instead="Add what the graphs took, and 0.15 GiB, to the suggested value; that of `Available KV cache memory` is right.",
     source="vllm/v1/worker/gpu_worker.py:996-1068",
     since="0.27.1",
 )
@@ -25,7 +25,7 @@ PLANNED_TWICE = Rule(
     title="VLLM_ENABLE_STARTUP_PLAN stores a KV cache size that counts the graphs twice.",
     why="The stored value is the one that the log suggests, see CG525; the next start has that much less KV cache.",
     example="VLLM_ENABLE_STARTUP_PLAN=1 with 1 GiB of graphs: the second start has 1.15 GiB less KV cache.",
-    instead="Set --kv-cache-memory-bytes to the size that the first start printed.",
+    instead="Set --kv-cache-memory-bytes to what the first start printed behind `Available KV cache memory`.",
     source="vllm/v1/worker/gpu_worker.py:1068",
     since="0.27.1",
 )
@@ -45,7 +45,8 @@ def counted_twice(subject: Subject) -> Iterator[Hit]:
     if not subject.is_given(BYTES) or not subject.get(BYTES) or taken is None or not taken.deducted:
         return
     yield Hit(
-        "a value taken from vLLM's log is too small by what the graphs take and 0.15 GiB: it counts the graphs twice",
+        "the value that vLLM's log suggests for this option is too small by what the graphs take and 0.15 GiB: "
+        "it counts the graphs twice",
         COUNTED_TWICE.instead,
         subject.at(BYTES),
     )

@@ -108,6 +108,7 @@ KINDS = {
     "cut_off": (CUT_OFF, "error"),
     "template": (TEMPLATE, "info"),
     "not_read": (NOT_READ, "warning"),
+    "not_in_file": (NOT_READ, "info"),
     "no_launch": (NO_LAUNCH, "info"),
     "not_text": (NOT_A_TEXT, "error"),
     "not_a_list": (NOT_A_TEXT, "error"),

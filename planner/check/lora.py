@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from ..resolve import Resolution
 from ..trace import Rule
@@ -41,13 +41,14 @@ def more_cases_than_requests(subject: Subject) -> Iterator[Hit]:
         return
     adapters = "adapter" if found.max_num_seqs == 1 else "adapters"
     yield Hit(
-        f"{count} of {found.graph_count()} graphs are captured for {_and(idle)} active adapters, "
+        f"{count} of {found.graph_count()} graphs are captured for {_and(idle)} active adapters{_one_more(found, idle)}, "
         f"and max_num_seqs {found.max_num_seqs} lets at most {found.max_num_seqs} {adapters} run",
         f"drop --specialize-active-lora, or set --max-loras {found.max_num_seqs}",
         subject.at("specialize_active_lora"),
         edits=drop(subject, "specialize_active_lora"),
         safe=False,
-        related=related(subject, "most adapters of a batch", "max_num_seqs") + related(subject, "", "max_loras"),
+        related=related(subject, "most adapters of a batch", "max_num_seqs")
+        + related(subject, "decides how many sets there are", "max_loras"),
     )
 
 
@@ -59,7 +60,7 @@ def many_cases(subject: Subject) -> Iterator[Hit]:
     alone = _graphs_of(found, [0])
     yield Hit(
         f"{found.graph_count()} graphs are captured, {alone} without LoRA and a set for each of "
-        f"{_and(list(found.lora.cases[1:]))} active adapters",
+        f"{_and(list(found.lora.cases[1:]))} active adapters{_one_more(found, found.lora.cases)}",
         MANY_CASES.instead,
         subject.at("specialize_active_lora"),
         related=related(subject, "decides how many sets there are", "max_loras"),
@@ -81,6 +82,13 @@ def _used_cases(found: Resolution) -> set[int]:
 
 def _graphs_of(found: Resolution, cases: list[int]) -> int:
     return sum(graph.num_active_loras in cases for graphs in found.captures.values() for graph in graphs)
+
+
+def _one_more(found: Resolution, cases: Sequence[int]) -> str:
+    """What the case of max_loras + 1 adapters is, where it is among these."""
+    assert found.lora is not None
+    last = found.lora.max_loras + 1
+    return f" ({last} is max_loras + 1)" if last in cases else ""
 
 
 def _and(numbers: list[int]) -> str:

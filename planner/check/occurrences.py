@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ..errors import InputError, StartupError
 from ..inputs.launches.asked import Located
+from ..inputs.launches.secret_names import is_secret_name
 from ..inputs.serve_args import Given
 from ..inputs.serve_args_config import HUMAN_JSON_SINCE
 from ..inputs.serve_args_numbers import expand_in_json
@@ -18,11 +18,6 @@ from ..inputs.serve_args_tokens import Place, tokens_of
 from .diagnostic import ConfigEdit, TokenEdit
 from .subject import Subject
 
-SECRET = re.compile(
-    r"api[-_]?ke?y|access[-_]?key|secret|passw|credential|(?:hf|hub|auth|access|api|bearer)[-_]?token|[-_]token$|_pat$",
-    re.IGNORECASE,
-)
-"""Names of what is never shown."""
 JSON_KINDS = ("config_json", "json", "json_object_or_str")
 
 
@@ -230,12 +225,13 @@ def drop(found: Sequence[Occurrence]) -> list[TokenEdit]:
 def flag_text(texts: Iterable[str]) -> str | None:
     """Tokens as a shell takes them; None where there is none, or where they hold a secret, which is not repeated."""
     written = list(texts)
-    return shlex.join(written) if written and not any(is_secret(text) for text in written) else None
+    held = any(text.startswith("-") and is_secret(text) for text in written)
+    return shlex.join(written) if written and not held else None
 
 
 def is_secret(option: str) -> bool:
     """Whether an option or a variable, by its name, holds what is not to be shown."""
-    return SECRET.search(option.partition("=")[0]) is not None
+    return is_secret_name(option)
 
 
 def compact(value: Any) -> str:

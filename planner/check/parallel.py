@@ -54,7 +54,9 @@ def idle_gpus(subject: Subject) -> Iterator[Hit]:
 
 
 def smaller_size(subject: Subject, error: CgplanError) -> Hit:
-    """CG615, a tensor parallel size that the vocabulary does not divide by: the next smaller one that does."""
+    """A tensor parallel size that the vocabulary does not divide by (CG615), or that takes more ranks than there are GPUs
+    (CG605): the next smaller one that starts.
+    """
     d = subject.deployment
     at = place_of(subject, error.where)
     for size in range(d.tensor_parallel_size - 1, 0, -1) if d is not None else ():

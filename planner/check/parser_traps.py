@@ -93,7 +93,7 @@ MODEL_IGNORED = Rule(
 )
 MODEL_FLAG = Rule(
     "CG935",
-    title="`vllm serve` takes the model as its first token; --model is to go.",
+    title="`vllm serve` takes the model as its first token; --model is deprecated there.",
     why="vLLM moves the value of --model to the front, with a warning that a later version will not.",
     example="vllm serve --model Qwen/Qwen3-8B.",
     instead="Write vllm serve MODEL.",
@@ -265,6 +265,8 @@ def find_model_flag(subject: Subject) -> Iterator[Hit]:
         index = subject.asked.token_index(note.place) if note.kind == "model_flag" else None
         if index is None or index in subject.asked.joined:
             continue
+        if subject.launch.tokens[_behind_serve(subject) - 1].style == "made":
+            continue  # the image starts the server; --model is how its arguments have named the model for years
         texts = subject.launch.texts
         attached = texts[index].startswith("--model=")
         name = texts[index].removeprefix("--model=") if attached else texts[index + 1]
@@ -276,7 +278,7 @@ def find_model_flag(subject: Subject) -> Iterator[Hit]:
         ]  # fmt: skip
         usable = edits_of(subject, edits)
         yield Hit(
-            "--model behind `vllm serve` is to go; the model is its first token",
+            "--model behind `vllm serve` is deprecated: the model is its first token",
             f"write vllm serve {shorten(name, 60)}",
             at_token(subject, index),
             None,

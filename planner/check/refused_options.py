@@ -11,6 +11,7 @@ from ..inputs.serve_args_errors import ArgumentRefused
 from ..inputs.serve_args_flags import Flag, releases_with
 from ..inputs.serve_args_joined import split_joined
 from ..inputs.serve_args_switches import switch_at
+from ..inputs.serve_args_values import means_nothing, next_choice
 from .diagnostic import ConfigEdit, Hit, TokenEdit
 from .occurrences import at_token, config_settings, edits_of, flag_text
 from .renamed_keys import OPTION, became, dotted, renewed
@@ -114,6 +115,8 @@ def _change(subject: Subject, error: ArgumentRefused, index: int) -> Change | No
         return _taken_apart(subject, index)
     if error.kind == "unrecognized":
         return _unknown_option(subject, error, index) if text.startswith("-") else _extra_value(subject, index)
+    if error.kind == "ambiguous" and "leave it out" in (error.fix or ""):
+        return _unknown_option(subject, error, index)
     if error.kind == "flag_takes_no_value":
         option, _, value = text.partition("=")
         return _switch(subject, option, value, index, index + 1)
@@ -305,18 +308,25 @@ def _switch(subject: Subject, option: str, value: str, start: int, end: int) -> 
 
 
 def _choice(subject: Subject, index: int) -> Change | None:
-    """The nearest of the values that are accepted."""
+    """The one of the values accepted that is near; of numbers the next one up."""
     texts = subject.launch.texts
     name, equals, attached = texts[index].partition("=")
     flag = subject.flags.by_option.get(name.replace("_", "-") if name.startswith("--") else name)
     value = attached if equals else texts[index + 1] if index + 1 < len(texts) else ""
     if flag is None or not flag.choices or flag.nargs is not None:
         return None
-    near = nearest(value, [str(choice) for choice in flag.choices if choice is not None], 1)
-    if not near:
-        return None
+    end = index + (1 if equals else 2)
+    if means_nothing(flag, value):
+        return Change((), index, end, True)
+    if value.isdecimal():
+        larger = next_choice(flag, value)
+        near = [str(larger)] if larger is not None else []
+    else:
+        near = nearest(value, [str(choice) for choice in flag.choices if choice is not None])
+    if len(near) != 1:
+        return None  # which of them is meant, nobody but the user knows
     new = (f"{name}={near[0]}",) if equals else (name, near[0])
-    return Change(new, index, index + len(new), False)
+    return Change(new, index, end, False)
 
 
 def model_to_front(subject: Subject) -> tuple[TokenEdit, ...]:

@@ -87,9 +87,10 @@ def find_list_replaced(subject: Subject) -> Iterator[Hit]:
         first, *rest = sorted(found)
         items = [item for each in (first, *rest) for item in ((each.attached,) if each.attached else each.values)]
         texts = (first.head, *dict.fromkeys(items))
-        what = "its list" if is_secret(last.option) else shorten(", ".join(map(str, values)), 80)
+        lost = "its list" if is_secret(last.option) else shorten(", ".join(map(str, values)), 80)
+        verb = "is" if len(values) == 1 or is_secret(last.option) else "are"
         yield Hit(
-            f"the first {before[0].option} does not count: {what} is lost",
+            f"the first {before[0].option} does not count: {lost} {verb} lost",
             "give all values behind one option",
             subject.asked.located(before[0].place),
             flag_text(texts),

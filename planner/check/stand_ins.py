@@ -26,13 +26,19 @@ def of_any_model(deployment: Deployment, error: CgplanError) -> CgplanError | No
     """
     found = [error]
     for shape in _others(deployment):
-        try:
-            resolved(deployment.model_copy(update={"model": shape}))
-        except CgplanError as other:
-            found += [other] if other.code == error.code and _reasons(other) <= _reasons(error) else []
-        else:
+        other = _refusal(deployment.model_copy(update={"model": shape}))
+        if other is None:
             return None
+        found += [other] if other.code == error.code and _reasons(other) <= _reasons(error) else []
     return min(found, key=lambda one: len(one.message))
+
+
+def _refusal(deployment: Deployment) -> CgplanError | None:
+    try:
+        resolved(deployment)
+    except CgplanError as error:
+        return error
+    return None
 
 
 def _reasons(error: CgplanError) -> set[str]:

@@ -11,8 +11,8 @@ from ..inputs.serve_args_errors import ArgumentRefused
 from ..inputs.serve_args_ranges import out_of_range
 from .diagnostic import Diagnostic, Hit, TokenEdit
 from .flags import REFUSED_BY_RESOLVE, both_given
-from .occurrences import at_token, edits_of
 from .models_named import SAY_MODEL, model_place
+from .occurrences import at_token, edits_of
 from .parallel import smaller_size
 from .parser_traps import MODEL_BEHIND, TWO_MODELS, VALUE_IS_KEY, value_is_key
 from .places import drop, place_of
@@ -22,6 +22,7 @@ from .subject import Subject
 
 LEVEL = "--optimization-level"
 VOCABULARY = "CG615"
+MORE_RANKS_THAN_GPUS = "CG605"
 OTHER_METHOD = "CG141"
 SAID_TWICE = "CG125"
 """The rule of `resolve` on a flag beside the key that says the same."""
@@ -35,6 +36,8 @@ def refusals(subject: Subject) -> Iterator[Diagnostic]:
     for error, at, index in refused:
         if index is not None and index + 1 in taken and _kind(error) == "missing_value":
             continue  # its value is the one that was taken for a key
+        if at is not None and any(one.kind == "cut_off" and one.span == at.span for one in subject.launch.remarks):
+            continue  # CG943 says what the token is
         yield _refusal(subject, error, at, index)
     if subject.problem is not None:
         yield from _problem(subject, subject.problem)
@@ -77,7 +80,7 @@ def _problem(subject: Subject, error: CgplanError) -> Iterator[Diagnostic]:
         yield diagnostic(error.code, "info", Hit(error.message, error.fix, at))
         return
     hit = Hit(error.message, error.fix, at)
-    if error.code == VOCABULARY:
+    if error.code in (VOCABULARY, MORE_RANKS_THAN_GPUS):
         hit = smaller_size(subject, error)
     if error.code == OTHER_METHOD:
         hit = replace(hit, edits=drop(subject, "quantization"), safe=False)

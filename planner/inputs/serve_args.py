@@ -248,7 +248,8 @@ class _Parse:
                 unknown = Unknown(
                     note.message, "write OPTION=VALUE, without a blank, where the value starts with a dash"
                 )
-        more = f" (and {len(self.extras) - 1} more tokens)" if len(self.extras) > 1 else ""
+        more_tokens = len(self.extras) - 1
+        more = f" (and {more_tokens} more token{'s' if more_tokens > 1 else ''})" if more_tokens else ""
         refused = ArgumentRefused(f"{unknown.message}{more}", "unrecognized", place=first.place, fix=unknown.fix)
         refused.where = shorten(first.text, 60)
         return refused

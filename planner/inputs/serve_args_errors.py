@@ -6,8 +6,6 @@ from ..errors import StartupError
 from .serve_args_tokens import Note, Place
 
 CODES = {
-    "joined": "CG954",
-    "switch_value": "CG956",
     "unrecognized": "CG905",
     "ambiguous": "CG905",
     "missing_value": "CG905",
@@ -25,6 +23,8 @@ CODES = {
     "no_model": "CG905",
     "uncaught": "CG906",
     "validate": "CG903",
+    "joined": "CG954",
+    "switch_value": "CG956",
 }
 """Kind of a rejection to its page."""
 
@@ -34,8 +34,8 @@ class ArgumentRefused(StartupError):
 
     Attributes:
         kind: a key of CODES. `joined` and `switch_value` are cgplan's words for tokens of which vLLM makes something
-            else than was meant. Those up to `lora_modules` are argparse's own ends, with exit status 2; `help` and `version` print and end;
-            the others reach the user as a traceback.
+            else than was meant. Those up to `lora_modules` are argparse's own ends, with exit status 2; `help` and
+            `version` print and end; the others reach the user as a traceback.
         option: the option concerned, as argparse names it: all its spellings with a slash between, or None.
         place: the token to point at, or None.
         stage: `parse`, `logging`, `validate` or `main`.

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from ..errors import shorten
 from .serve_args_errors import ArgumentRefused
 from .serve_args_flags import Flag
+from .serve_args_history import explain_removed
 from .serve_args_tokens import Token
 
 _NEGATIVE_NUMBER = re.compile(r"^-\d+$|^-\d*\.\d+$")
@@ -100,12 +101,14 @@ class Grammar:
     def _ambiguous(self, token: Token, matches: list[_Candidate]) -> ArgumentRefused:
         names = [match.option for match in matches]
         more = f" and {len(names) - 6} more" if len(names) > 6 else ""
+        short_for = f"short for {', '.join(names[:6])}{more}"
+        gone = explain_removed(token.text.partition("=")[0])
         return ArgumentRefused(
-            f"{shorten(token.text, 60)} is short for {', '.join(names[:6])}{more}",
+            f"{gone.message}, and is {short_for} today" if gone else f"{shorten(token.text, 60)} is {short_for}",
             "ambiguous",
             option=token.text,
             place=token.place,
-            fix="write the option in full",
+            fix="write the option in full" if gone is None else gone.fix,
         )
 
 

@@ -88,10 +88,18 @@ def explain_unknown(text: str, table: FlagTable) -> Unknown:
     holding = list(releases_with(option))
     if holding:
         return _of_other_release(option, holding, table)
-    if option in BEFORE_ALL:
-        instead = BEFORE_ALL[option]
-        return Unknown(f"{option} was removed from vLLM before {SUPPORTED[0]}", _use(instead))
+    removed = explain_removed(option)
+    if removed is not None:
+        return removed
     return Unknown(f"vLLM {table.release} has no option {shorten(option, 60)}", _nearest(option, text, table))
+
+
+def explain_removed(option: str) -> Unknown | None:
+    """What to say of an option that went before the oldest release known; None: it is none of them."""
+    option = option.replace("_", "-")
+    if option not in BEFORE_ALL:
+        return None
+    return Unknown(f"{option} was removed from vLLM before {SUPPORTED[0]}", _use(BEFORE_ALL[option]))
 
 
 def _of_other_release(option: str, holding: list[tuple[str, Flag]], table: FlagTable) -> Unknown:

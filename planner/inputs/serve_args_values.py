@@ -137,14 +137,40 @@ def _graph_modes(flag: Flag, error: Exception) -> str | None:
 def _check_choice(flag: Flag, value: Any, found: Found) -> None:
     if not flag.choices or value in flag.choices:
         return
-    known = [str(choice) for choice in flag.choices if choice is not None]
     raise ArgumentRefused(
         f"{flag.long}: {shorten(str(value), 40)!r} is not one of its values",
         "invalid_choice",
         option=flag.name,
         place=found.token.place,
-        fix=did_you_mean(str(value), known) or f"known: {', '.join(known)}",
+        fix=_instead(flag, value),
     )
+
+
+def _instead(flag: Flag, value: Any) -> str:
+    """What to give in the place of a value that is none of the choices."""
+    known = [str(choice) for choice in flag.choices if choice is not None]
+    listed = f"known: {', '.join(known)}"
+    if means_nothing(flag, value):
+        return "leave it out: without it there is none"
+    if isinstance(value, (int, float)) or str(value).lstrip("-").isdigit():
+        larger = next_choice(flag, value)
+        return f"give {larger}, the next one up; {listed}" if larger is not None else listed
+    return did_you_mean(str(value), known) or listed
+
+
+def means_nothing(flag: Flag, value: Any) -> bool:
+    """Whether a value says that there is none of it, where leaving the option out says that."""
+    return flag.default is None and str(value).casefold() in ("none", "null", "")
+
+
+def next_choice(flag: Flag, value: Any) -> Any:
+    """Of an option whose choices are numbers, the least that is not below `value`; None where there is none."""
+    try:
+        wanted = float(value)
+    except (TypeError, ValueError):
+        return None
+    numbers = [choice for choice in flag.choices if isinstance(choice, int) and not isinstance(choice, bool)]
+    return min((choice for choice in numbers if choice >= wanted), default=None)
 
 
 def _bad_value(found: Found, message: str, text: str = "") -> ArgumentRefused:
@@ -170,7 +196,7 @@ def _hint(flag: Flag, text: str) -> str:
     if wanted is None:
         return f"write {flag.long} {flag.dest.upper()}"
     number = flag.default if isinstance(flag.default, (int, float)) and not isinstance(flag.default, bool) else None
-    return f"give {wanted}" + (f", such as {number}" if number is not None and "example" not in wanted else "")
+    return f"give {flag.long} {wanted}" + (f", such as {number}" if number is not None and "example" not in wanted else "")
 
 
 def _lora_modules(found: Found, release: str) -> list[dict[str, Any]]:

@@ -143,6 +143,7 @@ def estimate_budget(
     flags: MemoryFlags | None = None,
     *,
     known: Measured | None = None,
+    weights: Weights | None = None,
     graphs: Interval | None = None,
     graph_estimate: Interval | None = None,
 ) -> Budget:
@@ -150,6 +151,7 @@ def estimate_budget(
 
     Args:
         resolution: of the same deployment.
+        weights: counted from files; `known` takes their place.
         graphs: what capture takes, and `graph_estimate` what vLLM will estimate for it; None: none.
 
     Raises:
@@ -159,7 +161,7 @@ def estimate_budget(
     known = known or Measured()
     stages = deployment.pipeline_parallel_size
     if known.weights is None:
-        weights = estimate_weights(deployment)
+        weights = weights or estimate_weights(deployment)
     else:
         weights = measured_weights([known.weights] * stages, known.source)
     activation = estimate_activation(deployment, resolution)

@@ -6,7 +6,7 @@ model at its op, so the pieces of a model are its mixers and one more.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -78,7 +78,7 @@ class Layers:
         return self.mixers + 1
 
 
-def layers_of(deployment: Deployment, model: ModelShape, known: dict[str, Any], lora: bool) -> Layers:
+def layers_of(deployment: Deployment, model: ModelShape, known: Mapping[str, Any], lora: bool) -> Layers:
     """The layers of the rank with most of them.
 
     Args:
@@ -232,7 +232,7 @@ class _Reader:
 class _Counter:
     """Nodes of a layer's kernels."""
 
-    def __init__(self, model: ModelShape, nodes: dict[str, float], ranks: int, lora: bool) -> None:
+    def __init__(self, model: ModelShape, nodes: Mapping[str, float], ranks: int, lora: bool) -> None:
         self._nodes = nodes
         self._always = 2 * nodes["all_reduce"] * (ranks > 1) + nodes["lora"] * lora
         self._always += nodes["quantised"] * (model.quantization is not None)

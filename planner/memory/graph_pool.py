@@ -14,6 +14,8 @@ from .graph_allocator import Block, Pool
 from .graph_layers import LayerWidths
 
 _FLOAT32 = 4
+_LEAST = 128
+"""Tokens below which a step's buffers find room in what larger ones left."""
 
 
 class Splits(NamedTuple):
@@ -64,25 +66,25 @@ def pool_bytes(step: Step, piecewise: Captured, full: Captured, splits: Splits |
     if own_stream:
         before, pool = pool.reserved, Pool()
     library = own_stream if full else 0
-    for tokens, requests in _telling(full):
+    for tokens, requests in _telling(full, splits.most_requests if splits is not None else 0):
         wanted = splits if splits is not None and requests <= splits.most_requests else None
         _run(pool, step, tokens, wanted, library)
         library = 0
     return before + pool.reserved
 
 
-def _telling(sizes: Captured) -> Captured:
-    """The sizes that can add to the pool: the two largest, the first one that is split, and one of each half."""
+def _telling(sizes: Captured, most_requests: int = 0) -> Captured:
+    """The sizes that can add to the pool: the two largest, the first that attention splits, and one of each half."""
     if len(sizes) < 4:
         return sizes
     kept = list(sizes[:2])
+    if most_requests and sizes[1][1] > most_requests:
+        kept += [size for size in sizes if size[1] <= most_requests][:1]
     half = sizes[0][0] // 2
     for size in sizes[2:]:
-        if size[0] <= half:
+        if size[0] <= half and size[0] >= _LEAST:
             kept.append(size)
             half //= 2
-            if len(kept) == 4:
-                break
     return tuple(kept)
 
 

@@ -16,6 +16,7 @@ from ..releases import facts as facts_of
 from ..resolve import Resolution
 from ..resolve.environment import int_switch
 from ..trace import Rule
+from .align_limit import check_aligned_step
 from .kv_capacity import plan_kv_cache
 from .kv_layers import KVLayers, NamedSpec, kv_layers
 from .kv_layout import KVCacheLayout, supported_layouts
@@ -86,7 +87,9 @@ def kv_cache(
     settings = planning_settings(deployment, resolution, layers, auto_fit=auto_fit)
     by_stride = facts_of("kv_planning", settings.release)["pages"]["read_by_stride"]
     specs = [{layer.name: _reading(layer, by_stride) for layer in stage} for stage in layers.stages]
-    return KVCache(layers, plan_kv_cache(specs, memories, settings))
+    plan = plan_kv_cache(specs, memories, settings)
+    check_aligned_step(deployment.vllm, resolution, layers, plan.block_size)
+    return KVCache(layers, plan)
 
 
 def _reading(layer: NamedSpec, by_stride: Collection[str]) -> KVCacheSpec:

@@ -28,6 +28,7 @@ class Verdict:
 
     Attributes:
         starts: "yes" and "no" hold within the bounds of the budget; "unsure": its bounds differ.
+        holds: whether every constraint holds by the best values.
         kv_cache: with the best estimate of the memory; None where there is none.
         findings: every constraint that does not hold, or may not.
     """
@@ -35,10 +36,11 @@ class Verdict:
     starts: Literal["yes", "no", "unsure"]
     kv_cache: KVCache | None
     findings: tuple[Finding, ...] = ()
+    holds: bool = True
 
 
 @dataclass(frozen=True)
-class Capacity:
+class RequestsOfLength:
     """How many requests of one length fit at once.
 
     Attributes:
@@ -59,29 +61,39 @@ def check_start(deployment: Deployment, resolution: Resolution, made: Budget, *,
     Raises:
         InputError: what the model's layers keep is not known.
     """
-    best = _constraints(deployment, resolution, [kv.best for kv in made.kv_cache], auto_fit)
+    best = constraints(deployment, resolution, [kv.best for kv in made.kv_cache], auto_fit)
     errors = [finding for finding in made.findings if finding.severity == "error"]
     if not best.broken:
-        low = _constraints(deployment, resolution, [kv.low for kv in made.kv_cache], auto_fit)
-        unsure = [replace(finding, severity="warning") for finding in low.broken]
+        low = constraints(deployment, resolution, [kv.low for kv in made.kv_cache], auto_fit)
+        unsure = [
+            replace(finding, severity="warning", message=f"at the low end of the estimate {finding.message}")
+            for finding in low.broken
+        ]
         findings = (*made.findings, *unsure)
         warned = any(finding.severity == "warning" for finding in findings)
-        return Verdict("no" if errors else "unsure" if warned else "yes", best.cache, findings)
-    high = _constraints(deployment, resolution, [kv.high for kv in made.kv_cache], auto_fit)
+        return Verdict("no" if errors else "unsure" if warned else "yes", best.cache, findings, not errors)
+    high = constraints(deployment, resolution, [kv.high for kv in made.kv_cache], auto_fit)
     certain = {finding.code for finding in high.broken}
     broken = [f if f.code in certain else replace(f, severity="warning") for f in best.broken]
-    return Verdict("no" if errors or certain else "unsure", best.cache, (*made.findings, *broken))
+    return Verdict("no" if errors or certain else "unsure", best.cache, (*made.findings, *broken), False)
 
 
 @dataclass(frozen=True)
-class _Constraints:
+class Constraints:
+    """What a given memory does not satisfy.
+
+    Attributes:
+        cache: the KV cache; where a request of the full length does not fit, that of the longest that does; or None.
+        broken: a finding of severity "error" for each constraint that does not hold.
+    """
+
     cache: KVCache | None
     broken: tuple[Finding, ...]
 
 
-def _constraints(
-    deployment: Deployment, resolution: Resolution, available: Sequence[int], auto_fit: bool
-) -> _Constraints:
+def constraints(
+    deployment: Deployment, resolution: Resolution, available: Sequence[int], auto_fit: bool = False
+) -> Constraints:
     """The constraints that do not hold with `available` bytes of KV cache, by pipeline stage."""
     broken: list[Finding] = []
     cache: KVCache | None = None
@@ -96,8 +108,10 @@ def _constraints(
     except StartupError as error:
         broken.append(_finding(error))
     if cache is not None:
+        if cache.plan.refusal is not None:
+            broken.append(_finding(cache.plan.refusal))
         broken += _mamba_blocks(deployment, cache.plan.num_blocks)
-    return _Constraints(cache, tuple(broken))
+    return Constraints(cache, tuple(broken))
 
 
 def _planned(deployment: Deployment, resolution: Resolution, available: Sequence[int]) -> KVCache | None:
@@ -139,14 +153,19 @@ def largest_model_len(deployment: Deployment, resolution: Resolution, available:
 
 
 def largest_num_seqs(
-    deployment: Deployment, budget_of: Callable[[Deployment, Resolution], Budget], *, most: int = MOST_SEQS
+    deployment: Deployment,
+    budget_of: Callable[[Deployment, Resolution], Budget | Sequence[int]],
+    *,
+    auto_fit: bool = False,
+    most: int = MOST_SEQS,
 ) -> int:
     """The largest max_num_seqs that starts, by the best estimates; 0: none up to `most` does.
 
     More requests at once widen the sampler and the graphs, and Mamba layers need a block for each.
 
     Args:
-        budget_of: the budget of a deployment and its resolution.
+        budget_of: the budget of a deployment and its resolution, or the bytes of its KV cache by pipeline stage.
+        auto_fit: --max-model-len is -1 or auto.
     """
 
     def starts(number: int) -> bool:
@@ -154,10 +173,12 @@ def largest_num_seqs(
         try:
             resolution = resolve(changed)
             made = budget_of(changed, resolution)
-            held = _constraints(changed, resolution, [kv.best for kv in made.kv_cache], False)
+            available = [kv.best for kv in made.kv_cache] if isinstance(made, Budget) else made
+            held = constraints(changed, resolution, available, auto_fit)
         except (StartupError, InputError):
             return False
-        return not held.broken and not any(finding.severity == "error" for finding in made.findings)
+        errors = isinstance(made, Budget) and any(finding.severity == "error" for finding in made.findings)
+        return not held.broken and not errors
 
     return _largest(starts, most)
 
@@ -172,7 +193,7 @@ def largest_batch(
         try:
             resolution = resolve(changed)
             made = budget_of(changed, resolution)
-            return not _constraints(changed, resolution, [kv.best for kv in made.kv_cache], False).broken
+            return not constraints(changed, resolution, [kv.best for kv in made.kv_cache], False).broken
         except (StartupError, InputError):
             return False
 
@@ -205,7 +226,7 @@ def least_utilization(deployment: Deployment, resolution: Resolution, made: Budg
         requested = made.total.best * hundredth / 100
         if requested > made.free.best:
             return False
-        return not _constraints(deployment, resolution, [int(requested + off) for off in best], False).broken
+        return not constraints(deployment, resolution, [int(requested + off) for off in best], False).broken
 
     while high > low and made.total.best * high / 100 > made.free.best:
         high -= 1
@@ -222,7 +243,7 @@ def least_utilization(deployment: Deployment, resolution: Resolution, made: Budg
 
 def requests_by_length(
     deployment: Deployment, resolution: Resolution, available: Sequence[int], lengths: Sequence[int] = ()
-) -> tuple[Capacity, ...]:
+) -> tuple[RequestsOfLength, ...]:
     """How many requests of each length fit at once with `available` bytes of KV cache by pipeline stage.
 
     Args:
@@ -237,5 +258,5 @@ def requests_by_length(
     for length in wanted:
         plan = _planned(deployment, replace(resolution, max_model_len=length), available)
         fits = plan.plan.max_concurrency if plan is not None else None
-        found.append(Capacity(length, fits or 0.0))
+        found.append(RequestsOfLength(length, fits or 0.0))
     return tuple(found)

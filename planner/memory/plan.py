@@ -1,27 +1,59 @@
 """The capacity of a deployment: the memory of each rank, the KV cache in what is left of it, and whether it starts.
 
-`budget` says where the memory goes, `graph_memory` what CUDA graphs take, `kv_cache` what the rest holds. This module
-puts them together, for the best value and for both ends of the interval.
+`budget` says where the memory goes, `graph_memory` what CUDA graphs take, `kv_cache` what the rest holds, `limits` why
+it would not start. This module puts them together, for the best value and for both ends of the interval.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Literal
 
 from ..deployment import Deployment
-from ..errors import CgplanError, InputError, StartupError
-from ..resolve import NONE as NO_OVERRIDES
+from ..errors import StartupError
 from ..resolve import Overrides, Resolution, resolve
+from ..resolve.overrides import NONE as NO_OVERRIDES
 from ..trace import Finding
 from ..vocabulary import CUDAGraphMode
 from .budget import Budget, Measured, MemoryFlags, estimate_budget
-from .estimates import exactly
+from .estimates import Interval, exactly
 from .graph_memory import GraphMemory, predict_graph_memory
 from .kv_cache import kv_cache
-from .kv_capacity import KVCacheTooSmall
 from .kv_plan import KVCachePlan
+from .limits import (
+    MOST_SEQS,
+    RequestsOfLength,
+    check_start,
+    constraints,
+    largest_model_len,
+    largest_num_seqs,
+    least_utilization,
+    requests_by_length,
+)
+from .weights import Weights
 
 NO_GRAPHS = exactly(0, "no CUDA graphs")
+
+
+@dataclass(frozen=True)
+class MemoryRequest:
+    """What is asked and known of the memory beside a Deployment.
+
+    Attributes:
+        flags: of memory.
+        known: measured values, which take the place of estimates; bytes of one rank.
+        weights: counted from files, by pipeline stage; None: estimated from the model's shape.
+        kv_bytes: of the KV cache of one rank; the budget is then left out.
+        auto_fit: --max-model-len is -1 or auto; the deployment's own length is then None.
+    """
+
+    flags: MemoryFlags = field(default_factory=MemoryFlags)
+    known: Measured = field(default_factory=Measured)
+    weights: Weights | None = None
+    kv_bytes: int | None = None
+    auto_fit: bool = False
 
 
 @dataclass(frozen=True)
@@ -45,30 +77,60 @@ class CapacityPlan:
 
     Attributes:
         deployment: what was asked.
+        request: what was asked of the memory, and what is known of it.
         resolution: its CUDA graphs.
         budget: memory of each rank; None where the bytes of the KV cache were given.
-        graphs: what capture takes and what vLLM estimates for it; None like the budget.
+        graphs: what capture takes and what vLLM estimates for it; None like the budget, or where there are none.
         low, best, high: the KV cache at both ends of the interval and in between.
-        max_model_len_that_fits: the longest request, tokens; 0: none; None: not known.
+        starts: "yes" and "no" hold at both ends of the interval; "unsure": they differ.
+        fits: whether it starts, by the best values.
         findings: what the operator should know, most pressing first.
         not_modelled: what the plan leaves out.
     """
 
     deployment: Deployment
+    request: MemoryRequest
     resolution: Resolution
     budget: Budget | None
     graphs: GraphMemory | None
     low: Capacity
     best: Capacity
     high: Capacity
-    max_model_len_that_fits: int | None
+    starts: Literal["yes", "no", "unsure"]
+    fits: bool
     findings: tuple[Finding, ...] = ()
     not_modelled: tuple[str, ...] = ()
 
-    @property
-    def fits(self) -> bool:
-        """Whether it starts, by the best values."""
-        return self.best.plan is not None and not any(found.severity == "error" for found in self.findings)
+    @cached_property
+    def max_model_len_that_fits(self) -> int:
+        """The longest max_model_len that starts, by vLLM's own search, tokens; 0: none."""
+        return largest_model_len(self.deployment, self.resolution, self.best.kv_bytes)
+
+    @cached_property
+    def max_num_seqs_that_fits(self) -> int:
+        """The largest max_num_seqs that starts, by the best values; 0: none. At most MOST_SEQS are looked for."""
+
+        def left(deployment: Deployment, resolution: Resolution) -> Budget | Sequence[int]:
+            if self.request.kv_bytes is not None:
+                return self.best.kv_bytes
+            return make_budget(deployment, resolution, self.request)[0]
+
+        return largest_num_seqs(self.deployment, left, auto_fit=self.request.auto_fit, most=MOST_SEQS)
+
+    @cached_property
+    def least_utilization(self) -> float | None:
+        """The least --gpu-memory-utilization that starts; None: none does, or the budget was not looked at."""
+        if self.budget is None or self.budget.is_manual:
+            return None
+        return least_utilization(self.deployment, self.resolution, self.budget)
+
+    @cached_property
+    def requests_by_length(self) -> tuple[RequestsOfLength, ...]:
+        """How many requests of each length fit at once; () where there is no KV cache."""
+        if self.best.plan is None or self.best.plan.tokens is None:
+            return ()
+        fitted = replace(self.resolution, max_model_len=self.best.plan.max_model_len)
+        return requests_by_length(self.deployment, fitted, self.best.kv_bytes)
 
 
 def plan(
@@ -76,6 +138,7 @@ def plan(
     flags: MemoryFlags | None = None,
     *,
     known: Measured | None = None,
+    weights: Weights | None = None,
     kv_bytes: int | None = None,
     auto_fit: bool = False,
     overrides: Overrides = NO_OVERRIDES,
@@ -85,6 +148,7 @@ def plan(
     Args:
         flags: of memory; None: vLLM's defaults.
         known: measured values, which take the place of estimates; bytes of one rank.
+        weights: counted from files, by pipeline stage; None: estimated from the model's shape.
         kv_bytes: the bytes of the KV cache of one rank; the budget is then left out.
         auto_fit: --max-model-len is -1 or auto; the deployment's own length is then None.
         overrides: of `resolve`.
@@ -93,29 +157,54 @@ def plan(
         InputError: something of the model is not known that the plan needs.
         StartupError: vLLM would refuse before it looks at memory.
     """
+    request = MemoryRequest(flags or MemoryFlags(), known or Measured(), weights, kv_bytes, auto_fit)
+    return plan_of(deployment, request, overrides)
+
+
+def plan_of(deployment: Deployment, request: MemoryRequest, overrides: Overrides = NO_OVERRIDES) -> CapacityPlan:
+    """The same, of a MemoryRequest."""
     resolution = resolve(deployment, overrides)
-    if kv_bytes is not None:
-        capacity = capacity_in(deployment, resolution, (kv_bytes,), auto_fit)
-        longest = _longest(deployment, resolution, capacity, auto_fit)
-        findings = (*_of_capacity(capacity), *_of_states(deployment, capacity))
-        return CapacityPlan(deployment, resolution, None, None, capacity, capacity, capacity, longest, findings)
-    graphs = _graphs(deployment, resolution)
-    taken = graphs.total if graphs is not None else NO_GRAPHS
-    estimate = graphs.estimate if graphs is not None and graphs.estimate is not None else NO_GRAPHS
-    budget = estimate_budget(deployment, resolution, flags, known=known, graphs=taken, graph_estimate=estimate)
+    if request.kv_bytes is not None:
+        return _in_given_bytes(deployment, request, resolution, request.kv_bytes)
+    budget, graphs = make_budget(deployment, resolution, request)
     low, best, high = (
-        capacity_in(deployment, resolution, [max(0, getattr(left, end)) for left in budget.kv_cache], auto_fit)
+        capacity_in(deployment, resolution, [getattr(left, end) for left in budget.kv_cache], request.auto_fit)
         for end in ("low", "best", "high")
     )
-    longest = _longest(deployment, resolution, best, auto_fit)
-    findings = (*budget.findings, *_of_capacity(best), *_of_states(deployment, best), *_of_doubt(low, best))
+    verdict = check_start(deployment, resolution, budget, auto_fit=request.auto_fit)
+    notes = best.plan.warnings if best.plan is not None else ()
     return CapacityPlan(
-        deployment, resolution, budget, graphs, low, best, high, longest, findings, resolution.not_modelled
-    )
+        deployment, request, resolution, budget, graphs, low, best, high, verdict.starts, verdict.holds,
+        _pressing([*verdict.findings, *notes]), resolution.not_modelled,
+    )  # fmt: skip
+
+
+def make_budget(
+    deployment: Deployment, resolution: Resolution, request: MemoryRequest
+) -> tuple[Budget, GraphMemory | None]:
+    """The memory of each rank, and that of the CUDA graphs within it.
+
+    Raises:
+        InputError: something of the model is not known that the budget needs.
+    """
+    graphs = graph_memory(deployment, resolution)
+    taken, estimate = (graphs.total, graphs.estimate) if graphs is not None else (NO_GRAPHS, None)
+    budget = estimate_budget(
+        deployment, resolution, request.flags,
+        known=request.known, weights=request.weights, graphs=taken, graph_estimate=estimate or NO_GRAPHS,
+    )  # fmt: skip
+    return budget, graphs
+
+
+def graph_memory(deployment: Deployment, resolution: Resolution) -> GraphMemory | None:
+    """What the CUDA graphs take, and what vLLM estimates for them; None: there are none."""
+    if resolution.cudagraph_mode is CUDAGraphMode.NONE:
+        return None
+    return predict_graph_memory(deployment, resolution)
 
 
 def capacity_in(
-    deployment: Deployment, resolution: Resolution, kv_bytes: list[int] | tuple[int, ...], auto_fit: bool = False
+    deployment: Deployment, resolution: Resolution, kv_bytes: Sequence[int], auto_fit: bool = False
 ) -> Capacity:
     """The KV cache in that many bytes of each rank, by pipeline stage; one number stands for all stages."""
     stages = deployment.pipeline_parallel_size
@@ -127,53 +216,26 @@ def capacity_in(
     return Capacity(every, None if found.refusal is not None else found, found.refusal)
 
 
-def _graphs(deployment: Deployment, resolution: Resolution) -> GraphMemory | None:
-    if resolution.cudagraph_mode is CUDAGraphMode.NONE:
-        return None
-    return predict_graph_memory(deployment, resolution)
+def vllm_estimate(made: CapacityPlan) -> Interval | None:
+    """What vLLM will estimate for the CUDA graphs, measured or worked out; None: it estimates nothing."""
+    if made.request.known.graph_estimate is not None:
+        return exactly(made.request.known.graph_estimate, made.request.known.source)
+    return made.graphs.estimate if made.graphs is not None else None
 
 
-def _longest(deployment: Deployment, resolution: Resolution, capacity: Capacity, auto_fit: bool) -> int | None:
-    """The longest request that fits, by vLLM's own search."""
-    if isinstance(capacity.refusal, KVCacheTooSmall):
-        return capacity.refusal.estimated_max_model_len
-    if capacity.plan is None:
-        return 0 if capacity.refusal is not None else None
-    if auto_fit or capacity.plan.tokens is None:
-        return capacity.plan.max_model_len
-    whole = deployment.model_copy(update={"max_model_len": None})
-    try:
-        wide = replace(resolution, max_model_len=resolve(whole).max_model_len)
-    except CgplanError:
-        return capacity.plan.max_model_len
-    fitted = capacity_in(whole, wide, capacity.kv_bytes, auto_fit=True)
-    return fitted.plan.max_model_len if fitted.plan is not None else capacity.plan.max_model_len
+def _in_given_bytes(
+    deployment: Deployment, request: MemoryRequest, resolution: Resolution, kv_bytes: int
+) -> CapacityPlan:
+    capacity = capacity_in(deployment, resolution, (kv_bytes,), request.auto_fit)
+    broken = constraints(deployment, resolution, capacity.kv_bytes, request.auto_fit).broken
+    notes = capacity.plan.warnings if capacity.plan is not None else ()
+    return CapacityPlan(
+        deployment, request, resolution, None, None, capacity, capacity, capacity,
+        "no" if broken else "yes", not broken, _pressing([*broken, *notes]), resolution.not_modelled,
+    )  # fmt: skip
 
 
-def _of_capacity(capacity: Capacity) -> tuple[Finding, ...]:
-    if capacity.refusal is not None:
-        error = capacity.refusal
-        return (Finding(error.code, "error", error.message, error.fix, error.where),)
-    return capacity.plan.warnings if capacity.plan is not None else ()
-
-
-def _of_states(deployment: Deployment, capacity: Capacity) -> tuple[Finding, ...]:
-    """Models with states need a block for each request of a FULL graph: asked again, now that the blocks are known."""
-    if capacity.plan is None or deployment.num_gpu_blocks is not None:
-        return ()
-    counted = deployment.model_copy(update={"num_gpu_blocks": capacity.plan.num_blocks})
-    try:
-        resolve(counted)
-    except StartupError as error:
-        return (Finding(error.code, "error", error.message, error.fix, error.where),)
-    except InputError:
-        return ()
-    return ()
-
-
-def _of_doubt(low: Capacity, best: Capacity) -> tuple[Finding, ...]:
-    if low.refusal is None or best.refusal is not None:
-        return ()
-    error = low.refusal
-    message = f"at the low end of the estimate it does not start: {error.message}"
-    return (Finding(error.code, "warning", message, error.fix, error.where),)
+def _pressing(findings: Sequence[Finding]) -> tuple[Finding, ...]:
+    """The most pressing first; each once."""
+    order = {"error": 0, "warning": 1, "info": 2}
+    return tuple(sorted(dict.fromkeys(findings), key=lambda finding: order[finding.severity]))

@@ -2,26 +2,35 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Iterator
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ..inputs.launches.launch import EnvVariable, Launch, LaunchToken, Source
+from ..inputs.launches.secret_names import is_secret_name
 
 HIDDEN = "***"
+CUT = "…"
 LONG = 6
 """Letters from which a secret is hidden wherever it stands; a shorter one may be any word."""
+MOST_JSON = 64 * 1024
+"""Longest JSON that is looked into for secrets, characters."""
+_OPTION = re.compile(r"(--?[A-Za-z][\w.-]*)(?:=|[ \t]+|$)")
 
-_FLAG = re.compile(r"--(?:[\w-]*-)?(?:api-?k(?:ey?)?|token|secret|password|passphrase)", re.I)
-_NAME = re.compile(r"(?:^|_)(?:TOKEN|SECRET|PASSWORD|PASSWD|API_?KEY|ACCESS_KEY|PRIVATE_KEY|CREDENTIALS?)(?:_|$)", re.I)
 _WRITTEN = r"""
     (?<!--)\bhf_(?!(?:overrides|config_path|token)\b)[\w-]{8,}   # by shape; options are named so as well
     | \b(?:sk-|gh[pousr]_|github_pat_|glpat-|nvapi-|xox[abprs]-|AKIA)[\w-]{8,}
     | (?:\bBearer\s+) (?P<bearer>[\w.~+/=-]{6,})
-    | --(?:api[-_]key|hf[-_]token)(?:=|[ \t]+(?!-))["']?(?P<flag>[^\s"'\\,\]]+)
-    | \b\w*(?:TOKEN|SECRET|PASSWORD|PASSWD|API_?KEY|ACCESS_KEY|PRIVATE_KEY)\b["']?
+    | \b[a-z][a-z0-9+.-]{1,20}://(?P<login>[^\s/@:"'\\]{0,200}:[^\s/@"'\\]{1,500})@   # of an address
+    | \bhttps?://(?P<pass>[\w.~%+-]{8,500})@
+    | --(?:api[-_]key|hf[-_]token)(?:=|(?P<blank>[ \t]+(?!-)))["']?(?P<flag>[^\s"'\\,\]]+)
+    | \\?["'](?:[\w.-]{0,40}(?:passw(?:or)?d|passphrase|secret|api[-_]?key|access[-_]?key|private[-_]?key|credential
+      |(?:auth|access|api|bearer|hf|hub)[-_]?token)s?|token)\\?["'] \s*:\s* \\?["'](?P<json>[^"'\\]+)
+    | \b\w*(?:TOKEN|SECRET|PASSWORD|PASSWD|API_?KEY|ACCESS_KEY|PRIVATE_KEY)S?\b["']?
       \s*(?P<between>=|:\s)\s*["']?(?P<name>[^\s"',}\]]+)
+    | \b(?:token|secret|passw(?:or)?d)=(?P<assigned>[^\s"',;&]{4,})
     | \b(?:api[-_]?key|hf[-_]token|password)["']?\s*(?P<colon>:\s)\s*["']?(?P<key>[^\s"',}\]]+)
     """
 _SETTING = re.compile(r"^([ ]*)[\"']?(?:api[-_]key|hf[-_]token)[\"']?[ ]*:(.*(?:\n\1[ ]*-[ ].*)*)", re.M)
@@ -41,20 +50,35 @@ class Secrets(NamedTuple):
         values: as programs get them.
         spans: where they stand: offsets of `source`.
         source: the text that the spans are of.
+        parts: lines of those that go over several lines.
     """
 
     values: tuple[str, ...] = ()
     spans: tuple[tuple[int, int], ...] = ()
     source: Source | None = None
+    parts: tuple[str, ...] = ()
 
     def mask(self, text: str, in_file: bool = False) -> str:
         """`text` without them; `in_file`: it is a line of the file, no message."""
+        if not in_file and CUT in text:
+            text = self._without_beginnings(text)
+        for part in self.parts if in_file else ():
+            text = re.sub(rf"(?<!\w){re.escape(part)}(?!\w)", lambda _: HIDDEN, text)
         for value in self.values:
             if len(value) >= LONG:
                 text = text.replace(value, HIDDEN)
             elif not value.isalpha():
                 text = re.sub(rf"(?<!\w){re.escape(value)}(?!\w)", lambda _: HIDDEN, text)
         return "".join(_parts(text, _shapes(text, in_file)))
+
+    def _without_beginnings(self, text: str) -> str:
+        """A message may have been cut within a secret."""
+        head, cut, rest = text.partition(CUT)
+        for value in self.values:
+            size = next((size for size in range(len(value) - 1, 3, -1) if head.endswith(value[:size])), 0)
+            if size:
+                head = head[:-size] + HIDDEN
+        return head + cut + (self._without_beginnings(rest) if CUT in rest else rest)
 
     def within(self, source: Source, start: int, end: int) -> list[tuple[int, int]]:
         """The stretches of `source.text[start:end]` that are not to be shown, in order, as offsets of the text."""
@@ -79,27 +103,59 @@ def secrets_of(source: Source, launches: Iterable[Launch]) -> Secrets:
                 values.append(value)
                 spans += [span] if span is not None else []
     longest_first = sorted(dict.fromkeys(values), key=len, reverse=True)
-    return Secrets(tuple(longest_first), tuple(spans), source)
+    parts = [line.strip() for value in longest_first if "\n" in value for line in value.split("\n")]
+    longest_first += [part for part in parts if len(part) >= LONG]
+    return Secrets(tuple(longest_first), tuple(spans), source, tuple(part for part in parts if part))
 
 
 def _of_tokens(tokens: Iterable[LaunchToken], text: str) -> Iterator[tuple[str, tuple[int, int] | None]]:
     of_secret = False
     for token in tokens:
         start, end = token.span.start, token.span.end
-        span = None if token.style == "made" else (start, end)
-        if token.text.startswith("-"):
-            flag, equals, value = token.text.partition("=")
-            of_secret = _FLAG.fullmatch(flag.replace("_", "-")) is not None
-            if of_secret and equals:
-                at = text.find("=", start, end) + 1
-                yield value, span and (at or start, end)
-        elif of_secret:
-            yield token.text, span
+        span = None if token.style == "made" else _unquoted(text, start, end)
+        option = _OPTION.match(token.text)
+        if option is None:
+            if of_secret:
+                yield token.text, span
+            else:
+                yield from ((value, None) for value in _of_json(token.text))
+            continue
+        of_secret = is_secret_name(option[1])
+        value = token.text[option.end() :]
+        if of_secret and value:
+            at = text.find(value, start, end)
+            yield value, (at, at + len(value)) if span and at >= 0 else span
+        elif value:
+            yield from ((value, None) for value in _of_json(value))
+
+
+def _unquoted(text: str, start: int, end: int) -> tuple[int, int]:
+    """A stretch without the quotes around it."""
+    if end - start > 1 and text[start : start + 1] in ("'", '"') and text[end - 1 : end] == text[start]:
+        return start + 1, end - 1
+    return start, end
+
+
+def _of_json(text: str) -> Iterator[str]:
+    """The secrets in a JSON object, by its keys."""
+    if "{" not in text or len(text) > MOST_JSON:
+        return
+    try:
+        left: list[Any] = [json.loads(text)]
+    except (ValueError, RecursionError):
+        return
+    while left:
+        one = left.pop()
+        if isinstance(one, list):
+            left += one
+        elif isinstance(one, dict):
+            left += one.values()
+            yield from (v for key, v in one.items() if isinstance(v, str) and is_secret_name(key))
 
 
 def _of_env(env: Iterable[EnvVariable]) -> Iterator[tuple[str, tuple[int, int] | None]]:
     for variable in env:
-        if variable.value is not None and _NAME.search(variable.name):
+        if variable.value is not None and is_secret_name(variable.name):
             yield variable.value, None
 
 
@@ -119,6 +175,8 @@ def _shapes(text: str, in_file: bool) -> list[tuple[int, int]]:
     for match in _written().finditer(text):
         if not in_file and (match["colon"] or match["between"] or "=").startswith(":"):
             continue
+        if not in_file and match["blank"] and not re.search("[0-9]", match["flag"]):
+            continue  # a message about the option
         start, end = match.span(match.lastgroup or 0)
         if not _REFERENCE.match(text[start:end]):
             found.append((start, end))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from ..check.diagnostic import Diagnostic
@@ -38,7 +38,7 @@ def show(files: Sequence[FileResult], quiet: bool = False, assumptions: bool = F
 
 def show_concise(files: Sequence[FileResult]) -> None:
     """Print one line a finding, and nothing else."""
-    write(line for file in files for line in _concise(file))
+    write(_in_one_line(file, one) for file in files for one in file.all())
 
 
 def screen(files: Sequence[FileResult], style: Style) -> Iterator[Line]:
@@ -191,7 +191,14 @@ def _summary(files: Sequence[FileResult], counts: Summary, alone: bool, style: S
         yield ((over, "warning"), ("" if style.assumptions else "; -v names them", "faint"))
 
 
-def _concise(file: FileResult) -> Iterator[Line]:
-    for one in file.all():
-        fix = f" (fix: {file.secrets.mask(one.fix)})" if one.fix else ""
-        yield (*_head(file, one), (file.secrets.mask(one.message), ""), (fix, "faint"))
+def concise(file: FileResult, one: Diagnostic) -> str:
+    """A finding in one line, without colours."""
+    return "".join(text for text, _ in _in_one_line(file, one))
+
+
+def _in_one_line(file: FileResult, one: Diagnostic) -> Line:
+    """Editors look for a line and a column; what has none is of the file as a whole."""
+    fix = f" (fix: {file.secrets.mask(one.fix)})" if one.fix else ""
+    where, *rest = _head(file, one)
+    where = (f"{file.shown}:1:1:", "head") if one.at is None else where
+    return (where, *rest, (file.secrets.mask(one.message), ""), (fix, "faint"))

@@ -22,8 +22,9 @@ MAMBA_DTYPE = Rule(
     why="Before, --mamba-cache-dtype and --mamba-ssm-cache-dtype took auto, float32 and float16.",
     example="vLLM 0.21.0 with --mamba-ssm-cache-dtype bfloat16 does not start.",
     instead="Leave the option out, or use vLLM 0.22.1 or newer.",
-    source="vllm/config/cache.py:35 @ 0.21.0",
+    source="vllm/config/cache.py:35",
     until="0.21.0",
+    release="0.21.0",
 )
 NVFP4_MLA = Rule(
     "CG556",

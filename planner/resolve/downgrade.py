@@ -230,7 +230,8 @@ def check_mamba_blocks(mode: CUDAGraphMode, given: DowngradeInput) -> None:
             raised_as="ValueError",
             raised_in="CompilationConfig",
             where="--max-num-seqs",
-            fix=f"set --max-num-seqs {blocks} or less, or raise --gpu-memory-utilization",
+            fix=f"set --max-num-seqs {blocks} or less, or a higher --gpu-memory-utilization; or "
+            "-cc.cudagraph_mode=PIECEWISE, which needs no block for each of them",
         )
 
 

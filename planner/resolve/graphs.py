@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from ..errors import InputError, shorten
 from ..vocabulary import CUDAGraphMode
 
 
@@ -72,3 +73,29 @@ class Dispatch(NamedTuple):
 
 Captures = dict[CUDAGraphMode, tuple[Graph, ...]]
 """Graphs by run-time mode, each in capture order; a mode with no graph has no key."""
+
+
+def check_batch(num_tokens: object, num_reqs: object, max_query_len: object, num_active_loras: object) -> None:
+    """Refuse what is no batch."""
+    for name, value, least in (
+        ("num_tokens", num_tokens, 1),
+        ("num_reqs", num_reqs, 1),
+        ("max_query_len", max_query_len, 1),
+        ("num_active_loras", num_active_loras, 0),
+    ):
+        if value is None and name in ("num_reqs", "max_query_len"):
+            continue
+        if not isinstance(value, int) or isinstance(value, bool) or value < least:
+            raise InputError(
+                f"{name}: {shorten(repr(value), 40)} is no count of {least} or more",
+                code="CG903",
+                where=name,
+                fix="give a whole number",
+            )
+    if isinstance(num_reqs, int) and isinstance(num_tokens, int) and num_reqs > num_tokens:
+        raise InputError(
+            f"num_reqs: {num_reqs} requests have no {num_tokens} tokens",
+            code="CG903",
+            where="num_reqs",
+            fix="each request of a batch has a token at least",
+        )

@@ -5,6 +5,7 @@ Source: vllm/config/cache.py, CacheDType; vllm/model_executor/layers/quantizatio
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ..errors import StartupError, did_you_mean, shorten
@@ -33,6 +34,9 @@ QUANTIZATION = Rule(
 )
 
 
+FROM_A_PLUGIN = "; a method that a plugin registers is not known here"
+
+
 def check(engine: Engine) -> None:
     """`--quantization` in ModelConfig, then `--kv-cache-dtype` in CacheConfig."""
     d = engine.deployment
@@ -48,6 +52,14 @@ def check(engine: Engine) -> None:
             code=rule.code,
             raised_in=raised_in,
             where="--" + where.replace("_", "-"),
-            fix=did_you_mean(value, known) or f"known: {', '.join(known)}",
+            fix=_instead(rule, value, known),
         )
     checkpoint_method.check(engine)
+
+
+def _instead(rule: Rule, value: str, known: Sequence[str]) -> str:
+    if value.casefold() in ("none", "null", ""):
+        return "leave it out; without it the checkpoint decides"
+    return (did_you_mean(value, known) or f"known: {', '.join(known)}") + (
+        FROM_A_PLUGIN if rule is QUANTIZATION else ""
+    )

@@ -11,6 +11,7 @@ from ..errors import StartupError
 from ..model_shape import ModelShape
 from ..trace import Rule
 from ..vocabulary import CompilationMode, CUDAGraphMode
+from . import cliffs
 from .padding import round_up
 
 if TYPE_CHECKING:
@@ -55,7 +56,8 @@ WORLD_SIZE = Rule(
     title="The ranks of one replica must fit the GPUs of the node, or more nodes be named.",
     why="Without an executor for several nodes every rank is started here.",
     example="--tensor-parallel-size 16 on a node of 8 GPUs does not start.",
-    instead="Set --nnodes, or --distributed-executor-backend ray.",
+    instead="Lower --tensor-parallel-size, give the server more GPUs, or name several nodes with --nnodes or "
+    "--distributed-executor-backend ray.",
     source="vllm/config/parallel.py:1183-1200",
 )
 HEADS_DIVIDE = Rule(
@@ -125,6 +127,13 @@ PCP_ONE_REPLICA = Rule(
 BATCHED_MOE_BACKENDS = ("deepep_low_latency", "nixl_ep")
 
 
+def _fewer_ranks(tp: int, world: int, gpus: int) -> str:
+    """How many ranks fit, or how many GPUs are needed; several nodes are a third way, not more GPUs."""
+    fewer = gpus // (world // tp)
+    lower = f"set --tensor-parallel-size {fewer}, or " if fewer else ""
+    return f"{lower}give the server {world} GPUs; where more nodes take part, set --nnodes"
+
+
 def check_world(engine: Engine) -> None:
     """ParallelConfig's own checks, in its order."""
     d = engine.deployment
@@ -140,7 +149,7 @@ def check_world(engine: Engine) -> None:
             WORLD_SIZE,
             f"{world} ranks do not fit the {d.gpus_per_node} GPUs of this node",
             "--tensor-parallel-size",
-            WORLD_SIZE.instead,
+            _fewer_ranks(tp, world, d.gpus_per_node),
         )
     if pcp == 1 and tp % dcp:
         _refuse(
@@ -181,7 +190,7 @@ def check_model(model: ModelShape, tp: int, raised_in: str, *, dcp: int = 1, exp
             HEADS_DIVIDE,
             f"{heads} attention heads do not divide by tensor parallel size {tp}",
             "--tensor-parallel-size",
-            f"use {_divisors(heads, model.vocab_size, 16)}" if heads else HEADS_DIVIDE.instead,
+            f"use --tensor-parallel-size {_divisors(heads, model.vocab_size, 16)}" if heads else HEADS_DIVIDE.instead,
             raised_in,
         )
     if expert_parallel and not model.is_moe:
@@ -351,7 +360,7 @@ def note_vocabulary(engine: Engine) -> None:
 
 def _divisors(heads: int, vocab_size: int, most: int) -> str:
     padded = round_up(vocab_size, VOCABULARY_PADDING)
-    return ", ".join(str(n) for n in range(1, most + 1) if heads % n == 0 and padded % n == 0)
+    return cliffs.listed([n for n in range(1, most + 1) if heads % n == 0 and padded % n == 0], "or")
 
 
 def _refuse(rule: Rule, what: str, where: str, fix: str | None, raised_in: str = "ParallelConfig") -> NoReturn:

@@ -18,7 +18,7 @@ from .backends import BackendChoice
 from .coverage import Coverage
 from .drafter import Drafter
 from .dynamic_sd import Steps
-from .graphs import Batch, Captures, Dispatch, Graph
+from .graphs import Batch, Captures, Dispatch, Graph, check_batch
 from .runner_v1 import V1Dispatcher
 from .runner_v2 import DispatchHabits, V2Dispatcher
 
@@ -127,10 +127,10 @@ class Resolution:
             has_prefill: some request is in prefill.
 
         Raises:
-            ValueError: a count is negative, or there are more requests than tokens.
+            InputError: a count is no whole number, there is no token or request, or there are more requests than
+                tokens.
         """
-        if num_tokens < 0 or num_active_loras < 0 or (num_reqs is not None and not 0 <= num_reqs <= num_tokens):
-            raise ValueError(f"no batch has {num_tokens} tokens, {num_reqs} requests, {num_active_loras} adapters")
+        check_batch(num_tokens, num_reqs, max_query_len, num_active_loras)
         if num_reqs is None:
             whole, rest = divmod(num_tokens, self.uniform_decode_query_len)
             num_reqs = whole if rest == 0 and not has_prefill else 1
@@ -193,6 +193,14 @@ class Resolution:
         )
         return (*self.noted, *(finding for finding in lost if finding is not None), *self._uncovered())
 
+    @property
+    def _limits_are_default(self) -> bool:
+        """Whether vLLM chose max_num_seqs, and the sizes end where its own grid does. Read off the trace, so that a
+        resolution that was read back says the same.
+        """
+        chosen = any(one.field == "max_num_seqs" and one.before is None for one in self.decisions)
+        return chosen and not self.sizes_are_named and self.max_capture_size == cliffs.DEFAULT_LARGEST
+
     def _uncovered(self) -> tuple[Finding, ...]:
         if self.cudagraph_mode is CUDAGraphMode.NONE or self.config.get("runner_type") == "pooling":
             return ()
@@ -206,6 +214,7 @@ class Resolution:
             sizes_are_named=self.sizes_are_named,
             rounds_sizes=self.runner is Runner.V1,
             mixed_graphs=self.mixed_mode is not CUDAGraphMode.NONE,
+            limits_are_default=self._limits_are_default,
         )
         adapters = self.lora.max_loras if self.lora is not None and 0 not in self.lora.cases else 0
         return cliffs.findings(self.uniform_decode_coverage(adapters), self.max_num_seqs, fullest)

@@ -86,7 +86,7 @@ def test_a_file_that_cannot_be_read_is_told_at_the_option(folder: Path, content:
     if content is not None:
         (folder / "c.yaml").write_bytes(content)
     found = check_launch(ask(launch_of(["vllm", "serve", "--config", "c.yaml"]))).diagnostics
-    assert [one.code for one in found if one.severity == "error"][0] in ("CG910", "CG911", "CG914")
+    assert next(one.code for one in found if one.severity == "error") in ("CG910", "CG911", "CG914")
     (folder / "d.yaml").mkdir()
     assert of_line("--config", "d.yaml")[0].code == "CG910"
 

@@ -9,7 +9,8 @@ def test_more_adapters_than_requests() -> None:
     line = f"{M} --max-loras 8 --max-num-seqs 1 --specialize-active-lora"
     one = told(line, "CG450")
     assert one is not None
-    assert one.message.startswith("12 of 18 graphs are captured for 2, 4, 8 and 9 active adapters")
+    assert one.message.startswith("12 of 18 graphs are captured for 2, 4, 8 and 9 active adapters (9 is max_loras + 1)")
+    assert [related.message for related in one.related if not related.message] == []
     assert codes(line) == ["CG450 warning"]
     assert mended(line, "CG450") == f"{M} --max-loras 8 --max-num-seqs 1"
 

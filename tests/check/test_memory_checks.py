@@ -25,6 +25,7 @@ def test_graphs_outside_the_budget() -> None:
     one = told(line, "CG521", "0.19.1", "h100")
     assert one is not None
     assert "30 graphs" in one.message
+    assert one.severity == "info"  # 4 GiB are outside, 30 graphs take half a GiB
     assert mended(line, "CG521", "0.19.1", "h100") == f"{M} --gpu-memory-utilization 0.9"
     assert told(line, "CG521", "0.28.0", "h100") is not None  # runner V2 estimates nothing before 0.29
     assert told(line, "CG521", "0.29.0", "h100") is None
@@ -80,11 +81,53 @@ def test_encoder_graphs(release: str, fires: bool) -> None:
     assert told("Qwen/Qwen3-VL-8B-Instruct --max-num-seqs 64", "CG528", release) is None
 
 
+@pytest.mark.parametrize(
+    ("model", "used", "severity"),
+    [
+        ("openai/gpt-oss-20b", "0.95", "warning"),  # ran out: 166 graphs, 0.77 GiB of logits
+        ("meta-llama/Llama-3.1-8B-Instruct", "0.95", "info"),  # these two started
+        ("google/gemma-3-27b-it", "0.95", "info"),
+        ("meta-llama/Llama-3.1-8B-Instruct", "0.97", "warning"),
+    ],
+)
+def test_a_warning_only_where_the_room_may_be_too_small(model: str, used: str, severity: str) -> None:
+    one = told(f"{model} --max-model-len 8192 --gpu-memory-utilization {used}", "CG521", "0.19.1", "h100")
+    assert one is not None
+    assert one.severity == severity
+
+
+def test_one_advice_about_the_margin() -> None:
+    """CG521 advises 0.9, so that CG520 with 0.97 would contradict it."""
+    line = f"{M} --gpu-memory-utilization 0.99"
+    assert told(line, "CG520", "0.19.1", "h100") is None
+    assert codes(line, "0.19.1", "h100") == ["CG521 warning"]
+    assert codes(f"{line} --enforce-eager", "0.19.1", "h100") == ["CG242 info", "CG520 warning"]
+
+
+def test_the_advice_of_the_log_is_not_put_below_what_is_given() -> None:
+    one = told("Qwen/Qwen3-8B --gpu-memory-utilization 0.9764 --max-num-seqs 64", "CG523", "0.21.0", "rtx4090")
+    assert one is not None
+    assert "more than 0.9764" in one.message
+
+
 @pytest.mark.parametrize(("release", "fires"), [("0.25.1", False), ("0.26.0", True), ("0.33.0", False)])
 def test_gated_delta_layers(release: str, fires: bool) -> None:
     line = "Qwen/Qwen3.5-27B --max-num-seqs 64 --max-num-batched-tokens 16384"
     one = told(line, "CG529", release, "h100")
     assert (one is not None) is fires
     if one is not None:
-        assert "about 2.0 GiB" in one.message
+        assert one.message.startswith("a part of the KV cache goes to a graph estimate that grows")
     assert told("Qwen/Qwen3.5-27B --max-num-seqs 64 --max-num-batched-tokens 4096", "CG529", release, "h100") is None
+
+
+def test_gated_delta_layers_in_gib_only_of_the_model_that_was_measured() -> None:
+    one = told("Qwen/Qwen3.5-122B-A10B --max-num-seqs 16 --max-num-batched-tokens 29818", "CG529", "0.26.0", "b200")
+    assert one is not None
+    assert one.message.startswith("about 3.6 GiB of the KV cache")
+
+
+def test_gated_delta_layers_on_unified_memory() -> None:
+    """CG524 says that the estimate is off by much more."""
+    line = "Qwen/Qwen3.5-27B --max-num-seqs 64 --max-num-batched-tokens 16384"
+    assert told(line, "CG529", "0.26.0", "gb10") is None
+    assert told(line, "CG524", "0.26.0", "gb10") is not None

@@ -22,7 +22,11 @@ def test_all_gpus_are_used() -> None:
 
 def test_too_few_gpus_do_not_start() -> None:
     found = report(f"{M} -tp 4", hints=Hints(gpus=2)).diagnostics
-    assert [(one.code, one.severity) for one in found] == [("CG605", "error")]
+    assert [(one.code, one.severity, one.flag) for one in found] == [("CG605", "error", "--tensor-parallel-size 2")]
+    assert (
+        found[0].fix
+        == "set --tensor-parallel-size 2, or give the server 4 GPUs; where more nodes take part, set --nnodes"
+    )
 
 
 def test_the_vocabulary_does_not_divide() -> None:

@@ -166,3 +166,10 @@ def test_the_only_setting_of_a_file_is_not_taken_out() -> None:
     assert alone.edits == ()
     [beside] = [one for one in with_config("disable-cascade-attn: true\nport: 1\n") if one.code == "CG937"]
     assert beside.edits == (ConfigEdit("disable-cascade-attn", 1),)
+
+
+def test_a_model_flag_for_an_image_is_quiet() -> None:
+    """Its arguments are put behind `vllm serve`, and --model has named the model there for years."""
+    for image in ("vllm/vllm-openai:v0.33.0",):
+        reported = check(f"docker run --gpus all {image} --model Qwen/Qwen3-8B --max-num-seqs 8")
+        assert [one.code for one in reported.diagnostics] == []

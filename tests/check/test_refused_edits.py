@@ -138,7 +138,7 @@ def test_a_percentage() -> None:
     assert mended(f"{M} --gpu-memory-utilization=87.5%", "CG906") == f"{M} --gpu-memory-utilization=0.875"
     one = told(f"{M} --gpu-memory-utilization most", "CG906")
     assert one is not None
-    assert one.fix == "give a number, such as 0.92"
+    assert one.fix == "give --gpu-memory-utilization a number, such as 0.92"
     assert not one.edits
 
 

@@ -28,7 +28,17 @@ def test_good_lines_are_quiet(line: str, release: str) -> None:
 
 
 def test_vllms_own_defaults_are_no_warning() -> None:
-    assert codes("Qwen/Qwen3-8B") == ["CG701 info"]
+    assert codes("Qwen/Qwen3-8B", on="h100") == ["CG701 info"]
+    assert codes("Qwen/Qwen3-8B --max-num-seqs 1024", on="h100") == ["CG701 warning"]
+    assert codes("Qwen/Qwen3-8B --max-cudagraph-capture-size 64", on="h100") == ["CG701 warning"]
+    found = report("Qwen/Qwen3-8B", on="h100").resolution
+    assert found is not None
+    assert [(one.code, one.severity) for one in found.findings] == [("CG701", "info")]
+
+
+def test_vllms_own_defaults_are_no_matter_where_the_gpu_is_assumed() -> None:
+    """Which limits vLLM chooses depends on the GPU."""
+    assert codes("Qwen/Qwen3-8B") == []
     assert codes("Qwen/Qwen3-8B --max-num-seqs 1024") == ["CG701 warning"]
 
 
@@ -131,5 +141,37 @@ def test_a_gap_in_named_sizes() -> None:
     one = told("Qwen/Qwen3-8B --max-num-seqs 64 --cudagraph-capture-sizes 1 2 4 64", "CG706")
     assert one is not None
     assert one.message == "5 decode requests run as 64 tokens: 92.2% of the step is padding"
-    assert one.flag == "--cudagraph-capture-sizes 1 2 4 8 64"
+    assert one.flag == "--cudagraph-capture-sizes 1 2 4 8 16 32 64"
+    line = "Qwen/Qwen3-8B --max-num-seqs 64 --cudagraph-capture-sizes 1 2 4 64"
+    assert told(mended(line, "CG706"), "CG706") is None
     assert told("Qwen/Qwen3-8B --max-num-seqs 64 --cudagraph-capture-sizes 1 2 4 8 16 32 64", "CG706") is None
+
+
+def test_the_other_wide_gaps_are_named() -> None:
+    sizes = "16 32 48 64 96 128 160 192 256 512"
+    one = told(f"Qwen/Qwen3-8B --max-num-seqs 512 --cudagraph-capture-sizes {sizes}", "CG706")
+    assert one is not None
+    assert one.message == (
+        "1 decode request runs as 16 tokens: 93.8% of the step is padding; 193 as 256 (24.6%) and 257 as 512 (49.8%)"
+    )
+    assert one.fix == "add 1, 2, 4, 8, 224 and 384 to the capture sizes"
+    assert one.flag == "--cudagraph-capture-sizes 1 2 4 8 16 32 48 64 96 128 160 192 224 256 384 512"
+
+
+def test_a_named_list_that_is_too_short_grows_by_steps() -> None:
+    line = "Qwen/Qwen3-8B --max-num-seqs 1024 --cudagraph-capture-sizes 1 2 4"
+    one = told(line, "CG701")
+    assert one is not None
+    assert one.flag == "--cudagraph-capture-sizes 1 2 4 8 16 32 64 128 256 512 1024"
+    assert one.fix == f"use {one.flag}, or set --max-num-seqs 4"
+    assert codes(mended(line, "CG701")) == []
+
+
+def test_a_refused_line_has_no_cliff_of_defaults() -> None:
+    assert codes("Qwen/Qwen3-8B --no-such-option", on="h100") == ["CG905 error"]
+
+
+def test_a_single_number_of_requests() -> None:
+    one = told("Qwen/Qwen3-8B --max-num-seqs 9", "CG705", "0.30.0")
+    assert one is not None
+    assert one.message == "decode batches of 9 requests lose their FULL graph to PIECEWISE"

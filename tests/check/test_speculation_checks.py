@@ -23,7 +23,7 @@ def test_sizes_in_requests() -> None:
     line = f"{M} --cudagraph-capture-sizes 1 2 4 6 {drafts(3)}"
     one = told(line, "CG440")
     assert one is not None
-    assert one.flag == "--cudagraph-capture-sizes 1 2 4 6 24"
+    assert one.flag == "--cudagraph-capture-sizes 1 2 4 6 12 24"
     assert told(mended(line, "CG440"), "CG440") is None
 
 

@@ -345,7 +345,9 @@ class TestFixes:
         assert path.read_text() == "#!/bin/sh\n# kept\nvllm serve Qwen/Qwen3-8B --max-num-seqs 256  # kept too\n"
 
     def test_a_line_is_printed_as_it_should_be(self, check: Check) -> None:
-        assert check("--fix", WARNING).out == "vllm serve Qwen/Qwen3-8B --max-num-seqs 256\n"
+        done = check("--fix", WARNING)
+        assert done.out == "vllm serve Qwen/Qwen3-8B --max-num-seqs 256\n"
+        assert done.err == "1 finding mended by this change\n"
 
     def test_standard_input_is_a_diff(self, check: Check) -> None:
         assert "+vllm serve Qwen/Qwen3-8B --max-num-seqs 256" in check("--fix", stdin=self.SCRIPT).out
@@ -378,7 +380,8 @@ class TestFixes:
     def test_nothing_that_can_be_mended(self, check: Check) -> None:
         done = check("--fix", BAD)
         assert (done.status, done.out) == (1, "")
-        assert done.err == "nothing can be mended so; 1 is left; drop --fix to see\n"
+        assert done.err.startswith("left: line:1:26: error CG905 ")
+        assert done.err.endswith("\nnothing can be mended so\n")
 
     def test_what_is_ignored_is_not_mended(self, check: Check) -> None:
         path = write("run.sh", self.SCRIPT)

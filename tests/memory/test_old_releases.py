@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from kv_cases import B200, H200, by_name, layers_of
+from kv_cases import B200, H200, by_name, deployment, layers_of
 
 from cgplan import Deployment, ModelShape, StartupError, resolve
 from cgplan.inputs.hf_config import shape_of
 from cgplan.memory.hybrid_alignment import kernel_block_with_configuration
+from cgplan.memory.kv_cache import kv_cache
 from cgplan.memory.kv_layers import kv_layers
 from cgplan.memory.kv_specs import FullAttentionSpec, MambaSpec, MLAAttentionSpec, SlidingWindowSpec
 
@@ -93,6 +94,18 @@ def test_kda_states_were_float32_whatever_was_asked() -> None:
     assert state.spec.dtypes[1] == "float32"
     with pytest.raises(StartupError):
         layers_of("moonshotai/Kimi-K3", vllm="0.30.0", **asked)
+
+
+@pytest.mark.parametrize(("vllm", "refused"), [("0.26.0", True), ("0.27.1", False)])
+def test_a_step_had_to_hold_a_block_of_states(vllm: str, refused: bool) -> None:
+    asks: dict[str, Any] = {"gpu": H200, "max_num_batched_tokens": 512, "enable_prefix_caching": True}
+    asked = deployment("Qwen/Qwen3-Next-80B-A3B-Instruct", vllm=vllm, **asks)
+    if not refused:
+        assert kv_cache(asked, resolve(asked), [40 << 30]).plan.block_size == 544
+        return
+    with pytest.raises(StartupError, match="544 tokens do not fit into a step of 512") as error:
+        kv_cache(asked, resolve(asked), [40 << 30])
+    assert (error.value.code, error.value.raised_as) == ("CG554", "AssertionError")
 
 
 def test_a_hand_filled_shape_works_in_every_release() -> None:

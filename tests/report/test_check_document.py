@@ -78,7 +78,8 @@ def test_a_finding() -> None:
 def test_the_summary_counts() -> None:
     document = as_document([*FILES["one"], *FILES["unreadable"]])
     assert document["summary"] == {
-        "errors": 1, "warnings": 0, "infos": 0, "files": 2, "servers": 1, "unreadable": 1, "fixable": 0
+        "errors": 1, "warnings": 0, "infos": 0, "files": 2, "servers": 1, "unreadable": 1, "fixable": 0,
+        "passed_over": 0,
     }  # fmt: skip
 
 

@@ -7,7 +7,11 @@ from dataclasses import replace
 import pytest
 from check_helpers import Source, launch_in
 
-from cgplan.inputs.launches import ConfigText, EnvVariable, launch_of
+from cgplan.inputs.launches import ConfigText, EnvVariable, launch_of, read
+from cgplan.inputs.launches.secret_names import is_secret_name
+from cgplan.inputs.serve_args_flags import flag_table
+from cgplan.releases import SUPPORTED
+from cgplan.releases.env_variables import readers
 from cgplan.report.check_secrets import secrets_of
 
 
@@ -93,8 +97,85 @@ def test_a_message_may_speak_of_a_variable() -> None:
 
 
 def test_the_name_of_an_option_is_no_secret() -> None:
-    line = "vllm serve m --hf_overrides={} --hf_config_path=/x"
+    line = "vllm serve m --hf_overrides=a --hf_config_path=/x"
     assert masked(line) == line
     mask = secrets_of(launch_of(["vllm"]).source, []).mask
     assert mask("the JSON of hf_overrides does not count") == "the JSON of hf_overrides does not count"
     assert mask("the word hf_overridesX1 does not count") == "the word *** does not count"
+
+
+def test_of_the_names_of_vllm_only_those_of_secrets_are() -> None:
+    options = {option for release in SUPPORTED for option in flag_table(release).by_option}
+    names = {name for release in SUPPORTED for name in readers(release)}
+    assert {one for one in options if is_secret_name(one)} == {"--api-key", "--hf-token"}
+    secret = {one for one in names if is_secret_name(one)}
+    assert secret == {"VLLM_API_KEY", "S3_ACCESS_KEY_ID", "S3_SECRET_ACCESS_KEY"}
+
+
+@pytest.mark.parametrize("name", ["--api-keyy", "--ap-key", "--hf-tokne", "VLLM_API_KEYS", "--apikey", "MY_PASSWD",
+                                  "--kv-transfer-config.token", "GITHUB_TOKEN"])  # fmt: skip
+def test_misspelt_and_unknown_names(name: str) -> None:
+    assert is_secret_name(name)
+
+
+@pytest.mark.parametrize("name", ["--max-token", "eos_token", "--tokens", "TOKENIZERS_PARALLELISM", "--pass-config"])
+def test_other_names(name: str) -> None:
+    assert not is_secret_name(name)
+
+
+@pytest.mark.parametrize(
+    ("line", "hidden"),
+    [
+        ('vllm serve m --default-chat-template-kwargs {"password":"jsonpass5"}', "jsonpass5"),
+        ('vllm serve m --kv-transfer-config={"kv_connector":"X","token":"kvtok8"}', "kvtok8"),
+        ("vllm serve m --middleware https://u:urlpw99@host/x", "urlpw99"),
+        ("VLLM_HTTP_PROXY=http://u:proxypass88@proxy vllm serve m", "proxypass88"),
+        ("vllm serve m --api-keyy=hunter3", "hunter3"),
+        ("VLLM_API_KEYS=apisecret10 vllm serve m", "apisecret10"),
+        ("vllm serve m --kv-transfer-config.token=kvtok8", "kvtok8"),
+    ],
+)
+def test_secrets_in_json_in_addresses_and_behind_slips(line: str, hidden: str) -> None:
+    assert hidden in line
+    assert hidden not in masked(line)
+    launch = launch_of(line.split())
+    found = secrets_of(launch.source, [launch]).within(launch.source, 0, len(launch.source.text))
+    at = launch.source.text.index(hidden)
+    assert any(start <= at and at + len(hidden) <= end for start, end in found)
+
+
+def test_an_option_and_a_key_in_one_token() -> None:
+    launch = launch_of(["vllm", "serve", "m", "--api-key oneword77"])
+    assert "oneword77" not in secrets_of(launch.source, [launch]).mask(launch.source.text)
+
+
+def test_a_key_over_two_lines_is_hidden_line_by_line() -> None:
+    source = Source("f.sh", 'vllm serve m --api-key="abc\nmulti777"')
+    mask = secrets_of(source, read(source).launches).mask
+    assert mask('+multi777" --x', in_file=True) == '+***" --x'
+    assert mask('-vllm serve m --api-key="abc', in_file=True) == '-vllm serve m --api-key="***'
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "the first --api-key does not count: its list is lost",
+        "--hf-token is given 2 times; the last counts",
+        "an address such as https://host:8000/v1 or s3://bucket/model",
+        'the JSON of --override-generation-config has "eos_token": "x"',
+    ],
+)
+def test_words_of_messages_stay(message: str) -> None:
+    assert secrets_of(Source("f", ""), []).mask(message) == message
+
+
+def test_a_secret_that_a_message_cuts() -> None:
+    launch = launch_of(["vllm", "serve", "m", "--api-key", "a-long-key-of-mine"])
+    assert secrets_of(launch.source, [launch]).mask("'x a-long-ke…' is odd") == "'x ***…' is odd"
+
+
+def test_the_quotes_around_a_key_stay() -> None:
+    source = Source("f", 'args: ["--api-key=abc-77", "--api-key", "def-88"]')
+    launch = launch_in(source, ("--api-key=abc-77", "--api-key", "def-88"))
+    found = secrets_of(source, [launch]).within(source, 0, len(source.text))
+    assert [source.text[start:end] for start, end in found] == ["abc-77", "def-88"]

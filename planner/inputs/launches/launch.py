@@ -120,7 +120,8 @@ class Remark(NamedTuple):
 
     Attributes:
         kind: `unknown_value` (a variable's value is not in the file; the option was left out), `cut_off` (tokens that
-            look as if they belonged to the command do not), `template` (to be rendered first), `not_read` (a part
+            look as if they belonged to the command do not), `template` (to be rendered first), `not_in_file` (what is usual is
+            assumed), `not_read` (a part
             that cannot be read), `no_launch`, `not_text` (an item of a list that has to be a text), `not_a_list` (a
             text that has to be a list), `not_nvidia` (runs on other accelerators), `ignored_key` (a key that the
             chart passes over), `duplicate_key` (the last one counts), `quotes_lost`, `braces`, `pattern`, `tilde` (a

@@ -16,6 +16,7 @@ from cgplan.inputs.launches.asked import ask
 from cgplan.inputs.launches.edit import rewrite
 from cgplan.inputs.launches.edit.kinds import TokenEdit
 from cgplan.inputs.launches.edit.outline import same_elsewhere
+from cgplan.inputs.launches.edit.write_back import diff_of
 from cgplan.inputs.launches.kubernetes.container_words import expanded_word
 from cgplan.inputs.launches.reading import MAX_LINES, MAX_REMARKS, MAX_SERVERS, MAX_TOKENS
 from cgplan.inputs.launches.shell.commands import Word, in_words
@@ -195,6 +196,17 @@ def test_other_documents_are_compared_as_they_are_read() -> None:
     assert not same_elsewhere("a: 1\n", "a: [\n", [], [launch])
 
 
+def test_a_diff_of_lines_that_are_alike_takes_no_long() -> None:
+    lines = ["a:\n", "- b\n", "- c\n", "- d\n"] * 4000
+    changed = [line if number % 20 else "- e\n" for number, line in enumerate(lines)]
+    with Watch():
+        diff = diff_of(Source("a", "".join(lines)), "".join(changed))
+    old = "".join(line[1:] for line in diff.splitlines(keepends=True)[3:] if line[0] in " -")
+    new = "".join(line[1:] for line in diff.splitlines(keepends=True)[3:] if line[0] in " +")
+    assert old in "".join(lines)
+    assert new in "".join(changed)
+
+
 def written(path: Path, data: bytes) -> threading.Thread:
     writer = threading.Thread(target=lambda: path.write_bytes(data), daemon=True)
     writer.start()
@@ -250,4 +262,4 @@ def test_deep_folders_and_pipes_are_passed_over(tmp_path: Path) -> None:
         if depth in (3, files.MAX_DEPTH + 10):
             (here / "a.sh").write_text("vllm serve m")
     (found,) = files.walk([tmp_path])
-    assert found.count("/d") == 4
+    assert found.path.count("/d") == 4

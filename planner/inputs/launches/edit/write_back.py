@@ -141,7 +141,7 @@ def _hunks(old: list[str], new: list[str]) -> Iterator[str]:
     skip = max(front - CONTEXT, 0)
     ends = [max(len(side) - back + CONTEXT, 0) for side in (old, new)]
     left, right = old[skip : ends[0]], new[skip : ends[1]]
-    for group in SequenceMatcher(None, left, right, autojunk=len(left) > 5000).get_grouped_opcodes(CONTEXT):
+    for group in SequenceMatcher(None, left, right, autojunk=len(left) > 2000).get_grouped_opcodes(CONTEXT):
         _, a, _, c, _ = group[0]
         _, _, b, _, d = group[-1]
         yield f"@@ -{_range(skip + a, skip + b)} +{_range(skip + c, skip + d)} @@\n"

@@ -93,7 +93,7 @@ def _assumed(model: Mapping, remarks: list[Remark]) -> list[Word] | None:
         name, span = _model_of(uri) if isinstance(uri, Scalar) else (_MOUNTED, at.span)
         if isinstance(runtime, Scalar):
             message = f"its serving runtime {runtime.text[:60]} is not in this file; vLLM's usual command is assumed"
-            remarks.append(Remark("not_read", message, runtime.span, "pass both as one text to cgplan check -"))
+            remarks.append(Remark("not_in_file", message, runtime.span, "pass both as one text to cgplan check -"))
         return [made(word, at.span) for word in MODULE_COMMAND] + [made("--model", span), made(name, span)]
     if "huggingface" in named and isinstance(format_name, Scalar):
         message = "is run by KServe's Hugging Face server, which takes options of vLLM but is no `vllm serve`"

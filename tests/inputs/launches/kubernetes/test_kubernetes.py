@@ -133,7 +133,7 @@ def test_kserve() -> None:
     }
     assert found["LLMInferenceService/wide"].env == ()
     assert found["InferenceService/smelt"].hints[1:4] == ("0.22.1", "NVIDIA L4", 1)
-    assert kinds(found["InferenceService/alone"]) == ["not_read"]
+    assert kinds(found["InferenceService/alone"]) == ["not_in_file"]
     assert kinds(found["InferenceService/smelt"]) == []
 
 

@@ -1,0 +1,216 @@
+"""`cgplan plan`: where the memory of a deployment goes, what the KV cache holds, and whether it starts."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Annotated, Any, Optional
+
+import typer
+
+from cgplan.errors import as_fix
+from cgplan.report.words import as_option, sentence
+
+from .decorate import with_deployment
+from .options import DeploymentOptions, LaunchOption
+from .output_options import OUTPUT, JsonInPanelOption
+from .pasted import pasted
+from .plan_inputs import Planned, memory_options, planned, planned_other
+from .resolve import SEVERITIES, severity
+
+if TYPE_CHECKING:
+    from cgplan.memory.what_if import BuyBack
+    from cgplan.report.plan_text import Titles, WhatIf
+
+EPILOG = """\
+Examples:
+  cgplan plan --model Qwen/Qwen3-8B --gpu h100
+  cgplan plan --gpu h200 -- vllm serve Qwen/Qwen3-30B-A3B --gpu-memory-utilization 0.95
+  cgplan plan deploy.yaml --gpu h200 --json
+  cgplan plan --model Qwen/Qwen3-8B --gpu l4 --what-if max-model-len=8k,16k,32k
+  cgplan plan --model Qwen/Qwen3-8B --gpu h100 --compare-with "vllm serve Qwen/Qwen3-8B -tp 2"
+  cgplan plan --model Qwen/Qwen3-8B --gpu h100 --weights-bytes 16381470720 --kv-cache-dtype fp8
+
+Exit codes:
+  0  it starts
+  1  a finding at or above --fail-on, by default an error: it does not start
+  2  bad usage or input, or vLLM would refuse before it looks at memory
+"""
+MEMORY = "Memory"
+MEASURED = "Measured values"
+ASKED = "Questions"
+
+_Text = Optional[str]  # noqa: UP045
+
+
+def _memory(flag: str, help: str, panel: str = MEMORY, metavar: str = "N") -> Any:
+    return typer.Option(flag, metavar=metavar, help=help, rich_help_panel=panel, show_default=False)
+
+
+@with_deployment
+def command(
+    options: DeploymentOptions,
+    *,
+    context: typer.Context,
+    launch: LaunchOption = None,
+    gpu_memory_utilization: Annotated[
+        _Text, _memory("--gpu-memory-utilization", "Share of the GPU that vLLM asks for, above 0 to 1.", metavar="X")
+    ] = None,
+    kv_cache_memory_bytes: Annotated[
+        _Text, _memory("--kv-cache-memory-bytes", "KV cache of each GPU, in the place of what is left.")
+    ] = None,
+    kv_bytes: Annotated[
+        _Text, _memory("--kv-bytes", "Bytes of KV cache of each GPU that are known; the budget is left out.")
+    ] = None,
+    weights_bytes: Annotated[_Text, _memory("--weights-bytes", "Weights of one GPU.", MEASURED)] = None,
+    activation_bytes: Annotated[
+        _Text, _memory("--activation-bytes", "Peak activation of one GPU, without the estimate of graphs.", MEASURED)
+    ] = None,
+    non_torch_bytes: Annotated[_Text, _memory("--non-torch-bytes", "Memory outside torch.", MEASURED)] = None,
+    graph_bytes: Annotated[_Text, _memory("--graph-bytes", "What capture takes.", MEASURED)] = None,
+    graph_estimate_bytes: Annotated[
+        _Text, _memory("--graph-estimate-bytes", "What vLLM estimates for its graphs.", MEASURED)
+    ] = None,
+    free_bytes: Annotated[_Text, _memory("--free-bytes", "Free memory of the GPU before the start.", MEASURED)] = None,
+    total_bytes: Annotated[_Text, _memory("--total-bytes", "Memory of the GPU as CUDA has it.", MEASURED)] = None,
+    profile: Annotated[
+        _Text, _memory("--profile", "A measured record of this deployment, JSON.", MEASURED, metavar="FILE")
+    ] = None,
+    weights: Annotated[
+        _Text,
+        _memory(
+            "--weights", "Folder of the model's safetensors files; their headers are read.", MEASURED, metavar="DIR"
+        ),
+    ] = None,
+    what_if: Annotated[
+        _Text,
+        _memory(
+            "--what-if", "One option over values: max-num-seqs=64,128 or 64..512:64.", ASKED, metavar="FLAG=VALUES"
+        ),
+    ] = None,
+    compare_with: Annotated[
+        _Text,
+        _memory("--compare-with", "Another deployment beside this one.", ASKED, metavar="FILE|LINE"),
+    ] = None,
+    as_markdown: Annotated[
+        bool, typer.Option("--markdown", help="Markdown on stdout.", rich_help_panel=OUTPUT, show_default=False)
+    ] = False,
+    as_json: JsonInPanelOption = False,
+    fail_on: Annotated[
+        str,
+        typer.Option(
+            "--fail-on", help="never, error, warning or info: exit 1 on such a finding.", rich_help_panel=OUTPUT
+        ),
+    ] = "error",
+) -> int:
+    """Show where the memory of each GPU goes, how much KV cache is left, and whether vLLM starts.
+
+    Options are vLLM's flags; what is not given is assumed, and the assumptions are listed.
+    """
+    lowest = severity(fail_on)
+    memory = memory_options(
+        gpu_memory_utilization=gpu_memory_utilization,
+        kv_cache_memory_bytes=kv_cache_memory_bytes,
+        kv_bytes=kv_bytes,
+        weights_bytes=weights_bytes,
+        activation_bytes=activation_bytes,
+        non_torch_bytes=non_torch_bytes,
+        graph_bytes=graph_bytes,
+        graph_estimate_bytes=graph_estimate_bytes,
+        free_bytes=free_bytes,
+        total_bytes=total_bytes,
+        profile=profile,
+        weights=weights,
+    )
+    other = planned_other(options, memory, compare_with) if compare_with is not None else None
+    first = planned(options, memory, pasted(context), launch)
+    found = _what_if(first, what_if)
+    if as_json:
+        _print_json(first, other, found)
+    elif as_markdown:
+        _print_markdown(first, other, found)
+    else:
+        _show(first, other, found)
+    plans = [first.plan] if other is None else [first.plan, other.plan]
+    worst = max((SEVERITIES.index(f.severity) for made in plans for f in made.findings), default=-1)
+    return int(lowest is not None and worst >= lowest)
+
+
+def _what_if(first: Planned, text: str | None) -> WhatIf | None:
+    if text is None:
+        return None
+    from .plan_variants import what_if
+
+    return what_if(first.plan, text)
+
+
+def _titles(one: Planned) -> Titles:
+    from cgplan.report.plan_text import Titles
+
+    return Titles(one.asked.model, one.asked.gpu, one.asked.layout)
+
+
+def _bought(one: Planned) -> tuple[BuyBack, ...]:
+    from cgplan.memory.what_if import buy_backs
+
+    return buy_backs(one.plan)
+
+
+def _not_modelled(one: Planned) -> tuple[str, ...]:
+    doubts = one.plan.graphs.doubts if one.plan.graphs is not None else ()
+    return tuple(sentence(text) for text in (*one.asked.ignored, *one.plan.not_modelled, *doubts))
+
+
+def _show(first: Planned, other: Planned | None, found: WhatIf | None) -> None:
+    from cgplan.report.plan_text import show, show_compared, show_what_if
+
+    if other is not None:
+        show_compared(first.plan, other.plan, (_titles(first), _titles(other)))
+        return
+    if found is not None:
+        show_what_if(found, _titles(first).line(first.plan.resolution.vllm_version), first.assumptions)
+        return
+    show(
+        first.plan,
+        _titles(first),
+        bought=_bought(first),
+        assumptions=first.assumptions,
+        not_modelled=_not_modelled(first),
+    )
+
+
+def _print_markdown(first: Planned, other: Planned | None, found: WhatIf | None) -> None:
+    from cgplan.report.plan_markdown import compared_page, page
+
+    if other is not None:
+        print(compared_page(first.plan, other.plan, (_titles(first), _titles(other))), end="")
+        return
+    text = page(
+        first.plan,
+        _titles(first),
+        bought=_bought(first),
+        what_if=found,
+        assumptions=first.assumptions,
+        not_modelled=_not_modelled(first),
+    )
+    print(text, end="")
+
+
+def _print_json(first: Planned, other: Planned | None, found: WhatIf | None) -> None:
+    document = _document(first)
+    if other is not None:
+        document["compared_with"] = _document(other)
+    if found is not None:
+        document["what_if"] = {"flag": found.flag, "rows": [one.as_dict() for one in found.outcomes]}
+    print(json.dumps(document))
+
+
+def _document(one: Planned) -> dict[str, Any]:
+    from cgplan.memory.document import as_document
+
+    document = as_document(one.plan, assumptions=one.assumptions, bought=_bought(one))
+    document["model"] = document["model"] or one.asked.model or None
+    document["not_modelled"] = list(_not_modelled(one))
+    for finding in document["findings"]:
+        if finding["fix"] is not None:
+            finding["fix"] = as_option(as_fix(finding["fix"]))
+    return document

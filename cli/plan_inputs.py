@@ -1,0 +1,210 @@
+"""From the options of `cgplan plan` to a CapacityPlan: the flags of memory, and the values that were measured."""
+
+from __future__ import annotations
+
+import copy
+import shlex
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cgplan import Deployment, ModelShape
+from cgplan.errors import InputError, shorten
+from cgplan.memory.budget import Measured, MemoryFlags
+from cgplan.memory.estimates import GIB
+from cgplan.memory.plan import CapacityPlan, MemoryRequest, plan_of
+
+from . import values
+from .launched import is_launch_file
+from .options import DeploymentOptions
+from .pasted import Pasted
+from .request import Asked, request_of
+
+if TYPE_CHECKING:
+    from cgplan.memory.weights import Weights
+
+MEASURED = ("weights", "activation", "non_torch", "graphs", "graph_estimate", "free", "total")
+OPTION_OF = {"graphs": "--graph-bytes"}
+NOT_LOOKED_AT = "max_model_len auto: the model's own length is taken; what fits is not looked at."
+DEFAULT_MODEL = "meta-llama/Llama-3.1-8B-Instruct"
+"""Stands for the dense 8B decoder of the other commands, whose weights are not said."""
+
+
+@dataclass(frozen=True)
+class MemoryOptions:
+    """The options of memory that were given, read.
+
+    Attributes:
+        utilization, kv_cache_bytes: flags of vLLM, over those of a line or file; None: not given.
+        kv_bytes: the KV cache, where it is known.
+        known: measured values.
+        profile: file of a measured record, or None.
+        weights: folder of safetensors files, or None.
+    """
+
+    utilization: float | None = None
+    kv_cache_bytes: int | None = None
+    kv_bytes: int | None = None
+    known: Measured = field(default_factory=Measured)
+    profile: str | None = None
+    weights: str | None = None
+
+
+@dataclass(frozen=True)
+class Planned:
+    """What was asked, and its plan."""
+
+    asked: Asked
+    plan: CapacityPlan
+    assumptions: tuple[str, ...]
+
+
+def memory_options(**given: str | None) -> MemoryOptions:
+    """The options by the name of their parameter.
+
+    Raises:
+        InputError: a value cannot be read, or two of them exclude each other.
+    """
+    sizes = {name: _size(name, given) for name in MEASURED}
+    known = Measured(**sizes, source="as given")
+    found = MemoryOptions(
+        utilization=_share(given.get("gpu_memory_utilization")),
+        kv_cache_bytes=_bytes(given.get("kv_cache_memory_bytes"), "--kv-cache-memory-bytes"),
+        kv_bytes=_bytes(given.get("kv_bytes"), "--kv-bytes"),
+        known=known,
+        profile=given.get("profile"),
+        weights=given.get("weights"),
+    )
+    if found.kv_bytes is not None and found.kv_cache_bytes is not None:
+        raise _both("--kv-bytes", "--kv-cache-memory-bytes")
+    if found.weights is not None and known.weights is not None:
+        raise _both("--weights", "--weights-bytes")
+    return found
+
+
+def planned(options: DeploymentOptions, memory: MemoryOptions, line: Pasted, which: str | None = None) -> Planned:
+    """The plan of what a command asks for; the line or the file is that of `request_of`.
+
+    Raises:
+        InputError: an option, the file or the line cannot be read, or the model is not known well enough.
+        StartupError: vLLM would refuse before it looks at memory.
+    """
+    asked = request_of(options, line, which)
+    deployment, assumptions = asked.deployment, list(asked.assumptions)
+    if _is_nameless(deployment.model) and options.asked is None:
+        deployment = deployment.model_copy(update={"model": _stand_in()})
+    flags, auto_fit = _flags(options, memory)
+    if auto_fit:
+        deployment = deployment.model_copy(update={"max_model_len": None})
+        assumptions = [text for text in assumptions if text != NOT_LOOKED_AT]
+    request = MemoryRequest(flags, memory.known, None, memory.kv_bytes, auto_fit)
+    if memory.profile is not None:
+        request = replace(request, known=_with_profile(memory.profile, deployment, memory.known))
+    if memory.weights is not None:
+        request = replace(request, weights=_from_files(memory.weights, deployment))
+    return Planned(asked._replace(deployment=deployment), plan_of(deployment, request), tuple(assumptions))
+
+
+def planned_other(options: DeploymentOptions, memory: MemoryOptions, text: str) -> Planned:
+    """The plan of --compare-with: a file or a line, with the same options over it."""
+    own = copy.copy(options)
+    own.asked = None
+    if is_launch_file(text):
+        own.model_tag = text
+        return planned(own, memory, Pasted())
+    own.model_tag = own.model = None
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise InputError(
+            f"the line cannot be read: {error}", code="CG906", where="--compare-with", fix="close its quotes"
+        ) from None
+    return planned(own, memory, Pasted(tuple(words)))
+
+
+def share(text: str, flag: str) -> float:
+    """A share of the GPU, above 0 to 1.
+
+    Raises:
+        InputError: it is none.
+    """
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 < value <= 1:
+        raise InputError(
+            f"{shorten(text, 40)!r} is no share of a GPU", code="CG906", where=flag, fix="give a number above 0 to 1"
+        )
+    return value
+
+
+def size(text: str, flag: str) -> int:
+    """Bytes; 2G is 2 GiB, 2g is 2 * 10**9.
+
+    Raises:
+        InputError: it is no size.
+    """
+    number = values.human(text, flag)
+    if number < 0:
+        raise InputError(f"{text} is below 0", code="CG903", where=flag, fix="give a larger number")
+    return number
+
+
+def _size(name: str, given: dict[str, str | None]) -> int | None:
+    parameter = {"graphs": "graph_bytes"}.get(name, f"{name}_bytes")
+    return _bytes(given.get(parameter), "--" + parameter.replace("_", "-"))
+
+
+def _bytes(text: str | None, flag: str) -> int | None:
+    return None if text is None else size(text, flag)
+
+
+def _share(text: str | None) -> float | None:
+    return None if text is None else share(text, "--gpu-memory-utilization")
+
+
+def _both(first: str, second: str) -> InputError:
+    return InputError(f"{first} and {second} say the same", code="CG907", where=first, fix="drop one of the two")
+
+
+def _flags(options: DeploymentOptions, memory: MemoryOptions) -> tuple[MemoryFlags, bool]:
+    """The flags of memory, of the options over those of the line; and whether the length is to be fitted."""
+    given: dict[str, Any] = {}
+    if options.asked is not None and options.asked.args is not None:
+        given = dict(options.asked.args.values)
+    utilization = memory.utilization if memory.utilization is not None else given.get("gpu_memory_utilization")
+    kv_cache = memory.kv_cache_bytes if memory.kv_cache_bytes is not None else given.get("kv_cache_memory_bytes")
+    reserve = int(float(given.get("mm_ipc_gpu_memory_gb") or 0) * GIB)
+    length: Any = options.max_model_len if options.max_model_len is not None else given.get("max_model_len")
+    auto_fit = str(length).strip().lower() in ("auto", "-1")
+    return MemoryFlags(utilization, kv_cache, reserve), auto_fit
+
+
+def _is_nameless(model: ModelShape) -> bool:
+    return model.name is None and model.weights is None
+
+
+def _stand_in() -> ModelShape:
+    from cgplan.inputs.catalogue import load_model
+
+    return load_model(DEFAULT_MODEL)
+
+
+def _with_profile(name: str, deployment: Deployment, known: Measured) -> Measured:
+    """The values of the record, with those of the options over them."""
+    from cgplan import resolve
+    from cgplan.inputs.safe_json import read_object
+    from cgplan.memory.profile import check_fits, profile_of
+
+    record = profile_of(read_object(Path(name)), "--profile")
+    check_fits(record, deployment, resolve(deployment), "--profile")
+    given = {field: value for field in MEASURED if (value := getattr(known, field)) is not None}
+    return replace(record.as_measured(), **given)
+
+
+def _from_files(folder: str, deployment: Deployment) -> Weights:
+    from cgplan.inputs.safetensors_headers import read_tensors
+    from cgplan.memory.tensors import weights_of
+
+    return weights_of(deployment, read_tensors(folder), "the headers of its safetensors files")

@@ -1,0 +1,149 @@
+"""`--what-if FLAG=VALUES`: one option of a deployment over several values."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any, get_type_hints
+
+from cgplan import Deployment
+from cgplan.errors import CgplanError, InputError, did_you_mean, shorten
+from cgplan.memory.plan import CapacityPlan, MemoryRequest
+from cgplan.memory.what_if import Variant, outcomes
+from cgplan.report.plan_text import WhatIf
+
+from . import machine, settings, values
+from .options import DeploymentOptions
+from .plan_inputs import share, size
+
+FLAG = "--what-if"
+MOST_VALUES = 10_000
+OF_MEMORY = ("gpu_memory_utilization", "kv_cache_memory_bytes", "kv_bytes")
+NOT_VARIED = ("model_tag", "env", "software", "assume_release", "gpu_memory_bytes", "gpus_per_node")
+SWITCHES = ("true", "false")
+
+_RANGE = re.compile(r"([0-9]+)\.\.([0-9]+)(?::([0-9]+))?")
+_SHORT = {"tp": "tensor_parallel_size", "pp": "pipeline_parallel_size", "dp": "data_parallel_size"}
+
+
+def what_if(made: CapacityPlan, text: str) -> WhatIf:
+    """What becomes of each value.
+
+    Raises:
+        InputError: the option is not known, or a value cannot be read. A value that vLLM refuses is an outcome.
+    """
+    name, equals, listed = text.partition("=")
+    option = name.strip().lstrip("-").replace("-", "_").casefold()
+    option = _SHORT.get(option, option)
+    if not equals or not listed.strip():
+        raise InputError(
+            f"{shorten(text, 40)!r} is no FLAG=VALUES",
+            code="CG906",
+            where=FLAG,
+            fix=f"write {FLAG} max-num-seqs=64,128",
+        )
+    _check_known(option, name)
+    variants = [_variant(made, option, value) for value in _values(listed)]
+    return WhatIf("--" + option.replace("_", "-"), outcomes(variants))
+
+
+def _check_known(option: str, name: str) -> None:
+    known = [*OF_MEMORY, *(field for field in get_type_hints(DeploymentOptions) if field not in NOT_VARIED)]
+    if option not in known:
+        flags = [field.replace("_", "-") for field in known]
+        raise InputError(
+            f"{shorten(name.strip(), 40)!r} cannot be varied",
+            code="CG902",
+            where=FLAG,
+            fix=did_you_mean(option.replace("_", "-"), flags) or f"one of {', '.join(sorted(flags)[:12])}, ...",
+        )
+
+
+def _values(listed: str) -> list[str]:
+    """Values apart by commas, or by semicolons where a value holds commas; A..B and A..B:STEP are ranges."""
+    parts = listed.split(";" if ";" in listed else ",")
+    found: list[str] = []
+    for part in parts:
+        found += _ranged(part.strip())
+        if len(found) > MOST_VALUES:
+            raise InputError(f"more than {MOST_VALUES} values", code="CG914", where=FLAG, fix="give fewer")
+    return list(dict.fromkeys(found))
+
+
+def _ranged(text: str) -> Iterator[str]:
+    found = _RANGE.fullmatch(text)
+    if found is None:
+        if not text:
+            raise InputError("a value is missing", code="CG906", where=FLAG, fix="write values apart by one comma")
+        yield text
+        return
+    first, last, step = (int(part) if part is not None else 1 for part in found.groups())
+    if not step or last < first:
+        raise InputError(f"{shorten(text, 40)} is no range", code="CG906", where=FLAG, fix="write 64..512:64")
+    if (last - first) // step > MOST_VALUES:
+        raise InputError(f"more than {MOST_VALUES} values", code="CG914", where=FLAG, fix="give a larger step")
+    yield from map(str, range(first, last + 1, step))
+
+
+def _variant(made: CapacityPlan, option: str, value: str) -> Variant:
+    request = made.request
+    if option in OF_MEMORY:
+        return Variant(value, made.deployment, _with_memory(request, option, value))
+    if option == "max_model_len":
+        is_auto = value.lower() in ("auto", "-1")
+        request = replace(request, auto_fit=is_auto)
+        if is_auto:
+            return Variant(value, made.deployment.model_copy(update={"max_model_len": None}), request)
+    fields = _fields(option, value)
+    try:
+        return Variant(value, _changed(made.deployment, fields), request)
+    except CgplanError as error:
+        if isinstance(error, InputError):
+            error.where = FLAG
+            raise
+        return Variant(value, None, request, error)
+
+
+def _with_memory(request: MemoryRequest, option: str, value: str) -> MemoryRequest:
+    if option == "gpu_memory_utilization":
+        return replace(request, flags=replace(request.flags, utilization=share(value, FLAG)))
+    if option == "kv_bytes":
+        return replace(request, kv_bytes=size(value, FLAG))
+    return replace(request, flags=replace(request.flags, kv_cache_bytes=size(value, FLAG)))
+
+
+def _fields(option: str, value: str) -> dict[str, Any]:
+    """Fields of a Deployment that the option sets."""
+    options = DeploymentOptions()
+    if option == "model":
+        return {"model": settings.shape(value, FLAG)}
+    if option == "vllm":
+        return {"vllm": values.release(value, FLAG)}
+    hint = str(get_type_hints(DeploymentOptions, include_extras=False)[option])
+    if "bool" in hint:
+        if value.lower() not in SWITCHES:
+            raise InputError(f"{shorten(value, 40)!r} is no switch", code="CG906", where=FLAG, fix="give true or false")
+        setattr(options, option, value.lower() == "true")
+    elif "list" in hint:
+        setattr(options, option, [value])
+    else:
+        setattr(options, option, value)
+    if option == "gpu":
+        return {"gpu": machine.named_gpu(options)}
+    try:
+        return {**settings.scalars(options, []), **settings.sections(options, [])}
+    except InputError as error:
+        error.where = FLAG
+        raise
+
+
+def _changed(deployment: Deployment, fields: dict[str, Any]) -> Deployment:
+    """The deployment with `fields` in the place of its own; of a section, its keys are."""
+    given = {name: getattr(deployment, name) for name in deployment.model_fields_set}
+    for name, value in fields.items():
+        before = given.get(name)
+        if isinstance(value, dict) and before is not None:
+            value = {**before.model_dump(exclude_unset=True), **value}
+        given[name] = value
+    return Deployment(**given)

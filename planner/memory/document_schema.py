@@ -1,0 +1,192 @@
+"""The form of the JSON document of a CapacityPlan, as pydantic models.
+
+Apart from document.py, so that writing a document does not wait for the models to be built.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class BoundsPart(_Part):
+    """Bytes: the best value between two bounds, which are equal where it is exact or was measured."""
+
+    low: int
+    best: int
+    high: int
+
+
+class RefusalPart(_Part):
+    """Why vLLM would not start."""
+
+    code: str
+    message: str
+    where: str | None
+    fix: str | None
+    stage: str
+    raised_as: str
+    raised_in: str
+
+
+class CapacityPart(_Part):
+    """The KV cache in given bytes, by pipeline stage; null where vLLM refuses."""
+
+    kv_bytes: list[int]
+    num_blocks: int | None
+    kv_tokens: int | None
+    max_concurrency: float | None
+    refusal: RefusalPart | None
+
+
+class CapacitiesPart(_Part):
+    """At both ends of the interval and in between."""
+
+    low: CapacityPart
+    best: CapacityPart
+    high: CapacityPart
+
+
+class LengthPart(_Part):
+    """How many requests of so many tokens fit at once."""
+
+    length: int
+    requests: float
+
+
+class GroupPart(_Part):
+    """Layers that share a block table."""
+
+    spec: str
+    layers: int
+    block_size: int
+    blocks_per_request: int
+
+
+class GraphsPart(_Part):
+    """The mode and the number of CUDA graphs of the target model."""
+
+    mode: str
+    FULL: int
+    PIECEWISE: int
+    total: int
+
+
+class StagePart(_Part):
+    """The memory of one rank of a pipeline stage."""
+
+    weights_bytes: BoundsPart
+    activation_bytes: BoundsPart
+    non_torch_bytes: BoundsPart
+    buffer_bytes: BoundsPart
+    buffers_are_counted: bool
+    graph_bytes_deducted: BoundsPart
+    graph_bytes: BoundsPart
+    kv_bytes: BoundsPart
+    unused_bytes: BoundsPart
+
+
+class OutcomePart(_Part):
+    """What becomes of a variant, by best values."""
+
+    fits: bool
+    kv_bytes: int | None
+    num_blocks: int | None
+    tokens: int | None
+    max_concurrency: float | None
+    max_model_len: int | None
+    graphs: int
+    graph_bytes: int | None
+    deducted_bytes: int | None
+    code: str | None
+    message: str | None
+
+
+class AlternativePart(OutcomePart):
+    """Other CUDA graphs, and what the KV cache gains by them."""
+
+    change: str
+    cost: str
+    kv_bytes_more: int | None
+    kv_tokens_more: int | None
+
+
+class NamedOutcomePart(OutcomePart):
+    """The same with the value of the flag."""
+
+    name: str
+
+
+class WhatIfPart(_Part):
+    """One flag over values."""
+
+    flag: str
+    rows: list[NamedOutcomePart]
+
+
+class FindingPart(_Part):
+    """Something the operator should know."""
+
+    code: str
+    severity: Literal["info", "warning", "error"]
+    message: str
+    fix: str | None
+    where: str | None
+
+
+class PlanDocument(_Part):
+    """What `cgplan plan --json` prints. Budget values are null where --kv-bytes gave the size of the KV cache."""
+
+    schema_version: Literal[1]
+    vllm_version: str
+    gpu: str
+    model: str | None
+    fits: bool = Field(description="whether it starts, by the best values")
+    starts: Literal["yes", "no", "unsure"] = Field(description="yes and no hold at both ends of the interval")
+    gpu_memory_utilization: float | None
+    total_bytes: int | None
+    free_bytes: BoundsPart | None
+    requested_bytes: int | None
+    weights_bytes: int | None
+    activation_bytes: BoundsPart | None
+    non_torch_bytes: BoundsPart | None
+    buffer_bytes: BoundsPart | None
+    graph_bytes: BoundsPart | None = Field(description="what capture really takes")
+    graph_parts: dict[str, BoundsPart]
+    vllm_graph_estimate_bytes: int | None = Field(description="what vLLM will print; null: it estimates nothing")
+    vllm_graph_estimate: BoundsPart | None
+    graph_bytes_deducted: int | None = Field(description="of the estimate, what the KV cache gives up")
+    deduction: str | None
+    unused_bytes: BoundsPart | None
+    kv_bytes: BoundsPart
+    block_size: int | None
+    num_blocks: int | None
+    kv_tokens: int | None
+    max_concurrency: float | None
+    max_model_len: int
+    max_model_len_that_fits: int
+    max_num_seqs: int
+    max_num_seqs_that_fits: int
+    least_gpu_memory_utilization: float | None
+    requests_by_length: list[LengthPart]
+    capacity: CapacitiesPart
+    kv_groups: list[GroupPart]
+    graphs: GraphsPart
+    stages: list[StagePart]
+    alternatives: list[AlternativePart]
+    findings: list[FindingPart]
+    assumptions: list[str]
+    not_modelled: list[str]
+    sources: dict[str, str]
+    what_if: WhatIfPart | None
+    compared_with: PlanDocument | None
+
+
+def json_schema() -> dict[str, Any]:
+    """JSON Schema of the document."""
+    return PlanDocument.model_json_schema()

@@ -1,0 +1,197 @@
+"""The capacity of many variants of one deployment, by best values: one flag over values, or other CUDA graphs.
+
+Each variant costs a resolution, a budget and one KV cache plan; `plan` is asked where more is wanted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from ..deployment import Deployment
+from ..errors import CgplanError
+from ..resolve import Resolution, resolve
+from ..resolve.memory_deduction import VARIABLE
+from ..vocabulary import CUDAGraphMode
+from .limits import constraints
+from .plan import CapacityPlan, MemoryRequest, make_budget
+
+FEWEST_SIZES = 8
+"""A list of so few sizes is not worth shortening."""
+
+
+class Variant(NamedTuple):
+    """A deployment to look at, by a name; or why there is none."""
+
+    name: str
+    deployment: Deployment | None
+    request: MemoryRequest = MemoryRequest()
+    problem: CgplanError | None = None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What becomes of a variant, by best values.
+
+    Attributes:
+        name: of the variant.
+        fits: whether it starts.
+        kv_bytes: of the stage with the least; None: vLLM refuses before.
+        num_blocks, tokens, max_concurrency, max_model_len: of the KV cache; where the full length does not fit, of the
+            longest that does. None: there is no KV cache.
+        graphs: of the target model, number of.
+        graph_bytes: what capture takes; None where the bytes of the KV cache were given.
+        deducted_bytes: vLLM's estimate for the graphs that the KV cache gives up.
+        why_not: code and message of what keeps it from starting, or ("", "").
+    """
+
+    name: str
+    fits: bool
+    kv_bytes: int | None = None
+    num_blocks: int | None = None
+    tokens: int | None = None
+    max_concurrency: float | None = None
+    max_model_len: int | None = None
+    graphs: int = 0
+    graph_bytes: int | None = None
+    deducted_bytes: int | None = None
+    why_not: tuple[str, str] = ("", "")
+
+    def as_dict(self) -> dict[str, Any]:
+        found = dict(vars(self))
+        code, message = found.pop("why_not")
+        return {**found, "code": code or None, "message": message or None}
+
+
+def outcome(variant: Variant) -> Outcome:
+    """What becomes of `variant`. What vLLM refuses is an outcome, not an error."""
+    if variant.deployment is None:
+        return _refused(variant.name, variant.problem)
+    try:
+        return _outcome(variant.name, variant.deployment, variant.request)
+    except CgplanError as error:
+        return _refused(variant.name, error)
+
+
+def outcomes(variants: Iterable[Variant]) -> tuple[Outcome, ...]:
+    return tuple(outcome(variant) for variant in variants)
+
+
+def _refused(name: str, error: CgplanError | None) -> Outcome:
+    return Outcome(name, False, why_not=("", "") if error is None else (error.code, error.message))
+
+
+def _outcome(name: str, deployment: Deployment, request: MemoryRequest) -> Outcome:
+    resolution = resolve(deployment)
+    graph_bytes: int | None = None
+    deducted: int | None = None
+    errors: list[tuple[str, str]] = []
+    if request.kv_bytes is not None:
+        available = [request.kv_bytes] * deployment.pipeline_parallel_size
+    else:
+        budget, _ = make_budget(deployment, resolution, request)
+        available = [left.best for left in budget.kv_cache]
+        graph_bytes, deducted = budget.tightest.graphs.best, budget.tightest.deducted.best
+        errors = [(found.code, found.message) for found in budget.findings if found.severity == "error"]
+    held = constraints(deployment, resolution, available, request.auto_fit)
+    errors += [(found.code, found.message) for found in held.broken]
+    plan = held.cache.plan if held.cache is not None else None
+    return Outcome(
+        name=name,
+        fits=not errors,
+        kv_bytes=min(available),
+        num_blocks=plan.num_blocks if plan is not None else None,
+        tokens=plan.tokens if plan is not None else None,
+        max_concurrency=plan.max_concurrency if plan is not None else None,
+        max_model_len=plan.max_model_len if plan is not None else None,
+        graphs=resolution.graph_count(),
+        graph_bytes=graph_bytes,
+        deducted_bytes=deducted,
+        why_not=errors[0] if errors else ("", ""),
+    )
+
+
+@dataclass(frozen=True)
+class BuyBack:
+    """What another set of CUDA graphs would give to the KV cache.
+
+    Attributes:
+        change: the options that do it, as vLLM takes them.
+        outcome: what becomes of it.
+        kv_bytes, tokens: more than before; below 0: less. None: not comparable.
+        cost: what is lost by it, in words.
+    """
+
+    change: str
+    outcome: Outcome
+    kv_bytes: int | None
+    tokens: int | None
+    cost: str
+
+
+def buy_backs(made: CapacityPlan) -> tuple[BuyBack, ...]:
+    """What fewer sizes, other modes, or the environment switch would give back; () where there is no budget."""
+    if made.budget is None or made.resolution.cudagraph_mode is CUDAGraphMode.NONE:
+        return ()
+    now = outcome(Variant("", made.deployment, made.request))
+    found = []
+    for change, cost, fields in _changes(made):
+        try:
+            changed = made.deployment.model_copy(update=fields)
+        except CgplanError:
+            continue
+        then = outcome(Variant(change, changed, made.request))
+        if then.kv_bytes is None:
+            continue
+        more = None if then.tokens is None or now.tokens is None else then.tokens - now.tokens
+        found.append(BuyBack(change, then, then.kv_bytes - (now.kv_bytes or 0), more, cost))
+    return tuple(found)
+
+
+def _changes(made: CapacityPlan) -> Iterable[tuple[str, str, dict[str, Any]]]:
+    deployment, resolution = made.deployment, made.resolution
+    yield from _fewer_sizes(deployment, resolution)
+    modes = {
+        CUDAGraphMode.PIECEWISE: "attention of decode batches runs eager",
+        CUDAGraphMode.FULL_DECODE_ONLY: "mixed batches run eager",
+    }
+    for mode, cost in modes.items():
+        if resolution.cudagraph_mode is not mode:
+            options = deployment.compilation_config.model_copy(update={"cudagraph_mode": mode})
+            yield f"-cc.cudagraph_mode={mode.value}", cost, {"compilation_config": options}
+    yield "--enforce-eager", "every kernel is launched one by one, and nothing is compiled", {"enforce_eager": True}
+    if made.budget is not None and made.budget.tightest.deducted.best > 0:
+        cost = "the graphs are then outside --gpu-memory-utilization; what they take must stay free"
+        yield f"{VARIABLE}=0", cost, {"env": {**deployment.env, VARIABLE: "0"}}
+
+
+def _fewer_sizes(deployment: Deployment, resolution: Resolution) -> Iterable[tuple[str, str, dict[str, Any]]]:
+    sizes = resolution.capture_sizes
+    if len(sizes) < FEWEST_SIZES:
+        return
+    powers = [size for size in sizes if size & (size - 1) == 0]
+    if powers[-1] != sizes[-1]:
+        powers.append(sizes[-1])
+    if len(powers) < len(sizes) // 2:
+        words = " ".join(str(size) for size in powers)
+        yield (
+            f"--cudagraph-capture-sizes {words}",
+            "a batch is padded to up to twice its size",
+            _sizes(deployment, powers),
+        )
+    half = [size for size in sizes if size <= sizes[-1] // 2]
+    if half:
+        cost = f"batches above {half[-1]} tokens run eager"
+        yield f"--max-cudagraph-capture-size {half[-1]}", cost, _sizes(deployment, half)
+
+
+def _sizes(deployment: Deployment, sizes: list[int]) -> dict[str, Any]:
+    options = deployment.compilation_config.model_copy(
+        update={"cudagraph_capture_sizes": None, "max_cudagraph_capture_size": None}
+    )
+    return {
+        "cudagraph_capture_sizes": tuple(sizes),
+        "max_cudagraph_capture_size": None,
+        "compilation_config": options,
+    }
