@@ -57,8 +57,13 @@ def _mend(source: Source, file: FileResult, changes: Sequence[Change]) -> Mended
     """A finding is mended whole or not at all."""
     wanted = list(changes)
     left: list[tuple[Diagnostic, str]] = []
+    known = Reading(tuple(result.launch for result in file.launches), file.remarks)
+
+    def read(again: Source) -> Reading:
+        return known if file.source is not None and again == file.source else read_again(again)
+
     while True:
-        result = rewritten(source, _by_launch(wanted))
+        result = rewritten(source, _by_launch(wanted), read)
         reasons = [_reason(result, launch, one) for launch, one in wanted]
         failed = [(one, reason) for (_, one), reason in zip(wanted, reasons, strict=True) if reason]
         left += failed

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import cache
 from typing import Any, get_type_hints
 
 from cgplan import Deployment
@@ -49,7 +50,7 @@ def what_if(made: CapacityPlan, text: str) -> WhatIf:
 
 
 def _check_known(option: str, name: str) -> None:
-    known = [*OF_MEMORY, *(field for field in get_type_hints(DeploymentOptions) if field not in NOT_VARIED)]
+    known = [*OF_MEMORY, *(field for field in _hints() if field not in NOT_VARIED)]
     if option not in known:
         flags = [field.replace("_", "-") for field in known]
         raise InputError(
@@ -120,7 +121,7 @@ def _fields(option: str, value: str) -> dict[str, Any]:
         return {"model": settings.shape(value, FLAG)}
     if option == "vllm":
         return {"vllm": values.release(value, FLAG)}
-    hint = str(get_type_hints(DeploymentOptions, include_extras=False)[option])
+    hint = _hints()[option]
     if "bool" in hint:
         if value.lower() not in SWITCHES:
             raise InputError(f"{shorten(value, 40)!r} is no switch", code="CG906", where=FLAG, fix="give true or false")
@@ -136,6 +137,12 @@ def _fields(option: str, value: str) -> dict[str, Any]:
     except InputError as error:
         error.where = FLAG
         raise
+
+
+@cache
+def _hints() -> dict[str, str]:
+    """The type of each option, as text; reading them takes longer than a plan."""
+    return {name: str(hint) for name, hint in get_type_hints(DeploymentOptions).items()}
 
 
 def _changed(deployment: Deployment, fields: dict[str, Any]) -> Deployment:

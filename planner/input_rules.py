@@ -147,8 +147,8 @@ JOINED = Rule(
 SWITCH_VALUE = Rule(
     "CG956",
     title="A switch in the file of --config has a text for a value.",
-    why="vLLM writes the key and the value as two words; a switch takes none, so that the value is the model's name, or "
-    "one value too many.",
+    why="vLLM writes the key and the value as two words; a switch takes none, so that the value is the model's name, "
+    "or one value too many.",
     example='enable-prefix-caching: "true", in quotes: vLLM looks for a model named true.',
     instead="Write true without quotes, or no-KEY: true.",
     source="vllm/utils/argparse_utils.py:653-665",

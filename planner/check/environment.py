@@ -15,7 +15,7 @@ from ..releases import SUPPORTED, holds
 from ..releases.env_variables import Reader, read_elsewhere, readers, releases_with
 from ..trace import Rule
 from .diagnostic import Hit, Related
-from .environment_history import BEFORE_ALL, REPLACED
+from .environment_history import ALREADY_SO, BEFORE_ALL, REPLACED
 from .occurrences import flag_text, is_secret
 from .registry import check
 from .subject import Subject
@@ -156,8 +156,15 @@ def find_removed(subject: Subject) -> Iterator[Hit]:
             fix,
             at,
             flag,
-            severity=None if flag or fix.startswith("use ") else "warning",
+            severity=_how_bad(variable, flag is not None or fix.startswith("use ")),
         )
+
+
+def _how_bad(variable: EnvVariable, has_successor: bool) -> str | None:
+    """An info where vLLM does what the variable asks for all the same; a warning where nothing does it any more."""
+    if ALREADY_SO.get(variable.name) == variable.value:
+        return "info"
+    return None if has_successor else "warning"
 
 
 def _successor(subject: Subject, variable: EnvVariable) -> tuple[str, str | None]:
@@ -195,8 +202,11 @@ def find_failing(subject: Subject) -> Iterator[Hit]:
 def find_service_link(subject: Subject) -> Iterator[Hit]:
     variable = subject.variable("VLLM_PORT")
     if variable is not None and variable.value and "://" in variable.value:
+        service = variable.value.startswith("tcp://vllm:")
         yield Hit(
-            "VLLM_PORT is an address; vLLM reads a number there and ends",
+            "the service vllm gives the container VLLM_PORT, an address; vLLM reads a number there and does not start"
+            if service
+            else "VLLM_PORT is an address; vLLM reads a number there and does not start",
             "rename the service vllm, or set enableServiceLinks: false",
             subject.at_variable("VLLM_PORT"),
         )

@@ -63,3 +63,6 @@ REPLACED = {
     "VLLM_TRITON_ATTN_USE_TD": Successor("", note="use VLLM_TRITON_USE_TD"),
 }
 """Variables that went between the releases known, with what took their place."""
+
+ALREADY_SO = {"VLLM_USE_V1": "1"}
+"""Values that ask for what every release does."""

@@ -13,6 +13,7 @@ FAMILIES = (
     "launch_remarks",
     "image_release",
     "config_file",
+    "tool_calls",
     "graph_modes",
     "sizes",
     "coverage",

@@ -16,7 +16,7 @@ COUNTED_TWICE = Rule(
     title="The --kv-cache-memory value that vLLM's log suggests counts the graphs twice.",
     why="The peak in it holds the estimate already, and the memory that the graphs really took is taken off again.",
     example="Graphs of 64 GiB: the log suggests -20.8 GiB where 36.6 GiB fit.",
-    instead="Add what the graphs took, and 0.15 GiB, to the suggested value; that of `Available KV cache memory` is right.",
+    instead="Add what the graphs took, and 0.15 GiB, to it; the line `Available KV cache memory` is right.",
     source="vllm/v1/worker/gpu_worker.py:996-1068",
     since="0.27.1",
 )

@@ -41,7 +41,8 @@ def more_cases_than_requests(subject: Subject) -> Iterator[Hit]:
         return
     adapters = "adapter" if found.max_num_seqs == 1 else "adapters"
     yield Hit(
-        f"{count} of {found.graph_count()} graphs are captured for {_and(idle)} active adapters{_one_more(found, idle)}, "
+        f"{count} of {found.graph_count()} graphs are captured for {_and(idle)} active adapters"
+        f"{_one_more(found, idle)}, "
         f"and max_num_seqs {found.max_num_seqs} lets at most {found.max_num_seqs} {adapters} run",
         f"drop --specialize-active-lora, or set --max-loras {found.max_num_seqs}",
         subject.at("specialize_active_lora"),

@@ -15,6 +15,7 @@ from ..inputs.serve_args_config import HUMAN_JSON_SINCE
 from ..inputs.serve_args_numbers import expand_in_json
 from ..inputs.serve_args_rewrite import Rewriter
 from ..inputs.serve_args_tokens import Place, tokens_of
+from ..inputs.serve_args_yaml import MAX_CHARS, MAX_NODES, merged_size
 from .diagnostic import ConfigEdit, TokenEdit
 from .subject import Subject
 
@@ -179,10 +180,14 @@ def _config_settings(subject: Subject) -> dict[int, tuple[str, Any]]:
 
     yaml = import_module("yaml")  # parse_serve has read the file with it
     text = next(iter(subject.launch.files.values())).text
+    if len(text) > MAX_CHARS:
+        return {}  # parse_serve refuses it too
     try:
         node = yaml.compose(text, yaml.SafeLoader)
+        if node is None or merged_size(node) > MAX_NODES:
+            return {}
         values = yaml.safe_load(text)
-    except (yaml.YAMLError, ValueError, RecursionError):
+    except (yaml.YAMLError, ValueError, TypeError, OverflowError, RecursionError):
         return {}
     if not isinstance(values, dict):
         return {}

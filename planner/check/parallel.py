@@ -54,8 +54,8 @@ def idle_gpus(subject: Subject) -> Iterator[Hit]:
 
 
 def smaller_size(subject: Subject, error: CgplanError) -> Hit:
-    """A tensor parallel size that the vocabulary does not divide by (CG615), or that takes more ranks than there are GPUs
-    (CG605): the next smaller one that starts.
+    """A tensor parallel size that the vocabulary does not divide by (CG615), or that takes more ranks than there are
+    GPUs (CG605): the next smaller one that starts.
     """
     d = subject.deployment
     at = place_of(subject, error.where)

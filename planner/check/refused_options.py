@@ -9,7 +9,7 @@ from ..errors import CgplanError, InputError, StartupError, nearest, shorten
 from ..inputs.serve_args import parse_serve
 from ..inputs.serve_args_errors import ArgumentRefused
 from ..inputs.serve_args_flags import Flag, releases_with
-from ..inputs.serve_args_joined import split_joined
+from ..inputs.serve_args_joined import split_joined, with_plain_dashes
 from ..inputs.serve_args_switches import switch_at
 from ..inputs.serve_args_values import means_nothing, next_choice
 from .diagnostic import ConfigEdit, Hit, TokenEdit
@@ -93,16 +93,18 @@ def hit_of(subject: Subject, error: CgplanError, index: int | None) -> Hit:
     if index is None:
         return Hit(message, error.fix, edits=_in_config(subject, error))
     fix, at = error.fix, at_token(subject, index)
-    joined = isinstance(error, ArgumentRefused) and error.kind == "joined"
+    if not isinstance(error, ArgumentRefused):
+        return Hit(message, fix, at)
+    joined = error.kind == "joined"
     whole = joined or index not in subject.asked.joined
-    change = _change(subject, error, index) if isinstance(error, ArgumentRefused) and whole else None
+    change = _change(subject, error, index) if whole else None
     if change is None:
         return Hit(message, fix, at)
     fix = change.why or fix
     wanted = [TokenEdit(change.start, change.end, change.texts)] if change.end > change.start else []
     edits = edits_of(subject, wanted, joined=joined)
     flag = flag_text(change.texts)
-    if not subject.launch.texts[index].startswith("-"):
+    if error.kind != "long_dash" and not subject.launch.texts[index].startswith("-"):
         option = subject.launch.texts[change.start]
         message, fix = f"{option} takes no value, but has {shorten(subject.launch.texts[index], 40)!r}", None
     instead = f"write {shorten(flag, 80)}" if flag else "leave it out" if not change.texts else None
@@ -113,6 +115,9 @@ def _change(subject: Subject, error: ArgumentRefused, index: int) -> Change | No
     text = subject.launch.texts[index]
     if error.kind == "joined":
         return _taken_apart(subject, index)
+    if error.kind == "long_dash":
+        plain = with_plain_dashes(text, subject.flags)
+        return Change((plain,), index, index + 1, True) if plain is not None else None
     if error.kind == "unrecognized":
         return _unknown_option(subject, error, index) if text.startswith("-") else _extra_value(subject, index)
     if error.kind == "ambiguous" and "leave it out" in (error.fix or ""):

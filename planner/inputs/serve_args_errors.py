@@ -24,6 +24,7 @@ CODES = {
     "uncaught": "CG906",
     "validate": "CG903",
     "joined": "CG954",
+    "long_dash": "CG905",
     "switch_value": "CG956",
 }
 """Kind of a rejection to its page."""
@@ -33,9 +34,9 @@ class ArgumentRefused(StartupError):
     """vLLM's command line does not accept the tokens, or ends without a server.
 
     Attributes:
-        kind: a key of CODES. `joined` and `switch_value` are cgplan's words for tokens of which vLLM makes something
-            else than was meant. Those up to `lora_modules` are argparse's own ends, with exit status 2; `help` and
-            `version` print and end; the others reach the user as a traceback.
+        kind: a key of CODES. `joined`, `long_dash` and `switch_value` are cgplan's words for tokens of which vLLM makes
+            something else than was meant. Those up to `lora_modules` are argparse's own ends, with exit status 2;
+            `help` and `version` print and end; the others reach the user as a traceback.
         option: the option concerned, as argparse names it: all its spellings with a slash between, or None.
         place: the token to point at, or None.
         stage: `parse`, `logging`, `validate` or `main`.

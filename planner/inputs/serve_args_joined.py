@@ -54,6 +54,29 @@ def split_joined(text: str, table: FlagTable) -> Joined | None:
     return Joined(option, (head, *_values(rest[0], flag, table)))
 
 
+DASHES = "\u2010\u2011\u2012\u2013\u2014\u2015\u2212\ufe58\ufe63\uff0d"
+"""What web pages and word processors make of one or two dashes."""
+
+
+def with_plain_dashes(text: str, table: FlagTable) -> str | None:
+    """The option that a token which begins with a typographic dash was meant as; None: it was not."""
+    if not text or text[0] not in DASHES:
+        return None
+    bare = text.lstrip(f"{DASHES}-")
+    known = next((one for one in (f"--{bare}", f"-{bare}") if _flag(one, table) is not None), None)
+    return known or (f"--{bare}" if re.match(r"[a-z][a-z-]{2}", bare) else None)
+
+
+def dash_refusal(text: str, plain: str, place: Place) -> ArgumentRefused:
+    """How vLLM's command line meets such a token."""
+    return ArgumentRefused(
+        f"{shorten(text, 60)!r} begins with a typographic dash (U+{ord(text[0]):04X}), which is no option to vLLM",
+        "long_dash",
+        place=place,
+        fix=f"write {shorten(plain, 60)}",
+    )
+
+
 def refusal(joined: Joined, place: Place) -> ArgumentRefused:
     """How vLLM's command line meets such a token."""
     values = joined.texts[1:]

@@ -119,12 +119,57 @@ def _config(flag: Flag, text: str, found: Found, release: str) -> Any:
             place=place,
             raised_in=flag.config_class,
             fix=(did_you_mean(key, known) if error.unknown_key else None)
+            or _as_json(flag, text)
             or f"correct it; {flag.config_class} has it refused",
         ) from None
     except (KeyError, IndexError, ModuleNotFoundError) as error:
         name = type(error).__name__
         message = f"{flag.long}: {shorten(str(error), 80)} is not known to vLLM, which ends with a {name}"
         raise uncaught(message, name, place, _graph_modes(flag, error), flag.long) from None
+
+
+def _as_json(flag: Flag, text: str) -> str | None:
+    """What to write for an object that is no JSON; None where that cannot be told, or it is JSON."""
+    meant = meant_as_json(text)
+    return f"write {flag.long} '{shorten(meant, 200)}'" if meant is not None else None
+
+
+def meant_as_json(text: str) -> str | None:
+    """The JSON of an object that was written as in Python, with single quotes, or without any; None where there is
+    none, or it is JSON already.
+    """
+    stripped = text.strip()
+    if len(stripped) > MOST_MEANT or not (stripped.startswith("{") and stripped.endswith("}")):
+        return None
+    try:
+        json.loads(stripped)
+        return None
+    except (ValueError, RecursionError):
+        pass
+    bare = _BARE.sub(lambda word: word[0] if word[1] is None or word[1] in _JSON_WORDS else f'"{word[1]}"', stripped)
+    for candidate in (_python(stripped), bare):
+        try:  # noqa: PERF203
+            value = json.loads(candidate) if isinstance(candidate, str) else candidate
+            if isinstance(value, dict):
+                return json.dumps(value, separators=(",", ":"))
+        except (ValueError, TypeError, RecursionError):
+            continue
+    return None
+
+
+def _python(text: str) -> Any:
+    import ast
+
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+        return None
+
+
+_BARE = re.compile(r"\"(?:[^\"\\]|\\.)*\"|'[^']*'|([A-Za-z_][\w./-]*)")
+_JSON_WORDS = ("true", "false", "null")
+MOST_MEANT = 2000
+"""Longest text that is looked at for JSON that was meant, characters."""
 
 
 def _graph_modes(flag: Flag, error: Exception) -> str | None:

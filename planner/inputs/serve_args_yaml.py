@@ -21,6 +21,7 @@ from .serve_args_tokens import Note, Place, Token
 
 MAX_CHARS = 64 * 1024
 """Longest file that is read. The reader manages some 100 kB a second; files of settings are a few kB."""
+_MERGE = "tag:yaml.org,2002:merge"
 MAX_NODES = 100_000
 """Most values in a file once its aliases are written out."""
 FALSE_SINCE = "0.28.0"
@@ -126,6 +127,8 @@ def _parse(text: str, name: Token) -> tuple[Any, dict[Any, int]]:
         node = loader.get_single_node()
         if node is None:
             return None, {}
+        if merged_size(node) > MAX_NODES:
+            raise _too_deep(name)
         document = loader.construct_document(node)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
@@ -138,6 +141,26 @@ def _parse(text: str, name: Token) -> tuple[Any, dict[Any, int]]:
         raise _broken(f"a value cannot be read: {error}", type(error).__name__, name) from None
     _check_size(document, name)
     return document, _lines(node)
+
+
+def merged_size(node: Any) -> int:
+    """Keys of the largest mapping in a PyYAML node once `<<` has put in what it names; it may double at each level."""
+    sizes: dict[int, int] = {}
+
+    def size(one: Any) -> int:
+        if not isinstance(one.value, list):
+            return 1
+        if id(one) not in sizes:
+            sizes[id(one)] = 0  # of a node within itself
+            if one.id == "sequence":
+                sizes[id(one)] = sum(map(size, one.value))
+            else:
+                inner = [(key, size(value), size(key)) for key, value in one.value]
+                sizes[id(one)] = sum(of_value if key.tag == _MERGE else 1 for key, of_value, _ in inner)
+        return sizes[id(one)]
+
+    size(node)
+    return max(sizes.values(), default=1)
 
 
 def _yaml() -> Any:

@@ -34,7 +34,15 @@ class Saving:
 
 
 @dataclass(frozen=True)
-class _Change:
+class Change:
+    """Another setting.
+
+    Attributes:
+        text: as typed.
+        fields: of the Deployment.
+        price: what is lost in return.
+    """
+
     text: str
     fields: dict[str, Any]
     price: str
@@ -47,7 +55,7 @@ def graph_savings(deployment: Deployment, resolution: Resolution, memory: GraphM
         memory: what `predict_graph_memory` says of the deployment as it is.
     """
     found = []
-    for change in _changes(deployment, resolution, memory):
+    for change in changes(deployment, resolution, memory):
         saving = _worth(deployment, resolution, memory, change)
         if saving is not None:
             found.append(saving)
@@ -77,24 +85,25 @@ def _kept_back(deployment: Deployment, resolution: Resolution, memory: GraphMemo
     return memory.estimate.best if deduction.deducted else 0
 
 
-def _changes(deployment: Deployment, resolution: Resolution, memory: GraphMemory) -> Iterator[_Change]:
+def changes(deployment: Deployment, resolution: Resolution, memory: GraphMemory) -> Iterator[Change]:
+    """Settings with which capture takes less."""
     sizes = _powers(resolution.max_capture_size)
     if (
         sizes
         and len(sizes) < len(resolution.capture_sizes)
         and deployment.compilation_config.cudagraph_capture_sizes is None
     ):
-        yield _Change(
+        yield Change(
             "--cudagraph-capture-sizes " + " ".join(map(str, sizes)),
             {"cudagraph_capture_sizes": sizes, "max_cudagraph_capture_size": None},
             "batches between two sizes are padded further, to up to twice their tokens",
         )
     for mode, price in _MODES.get(resolution.cudagraph_mode, ()):
         options = deployment.compilation_config.model_copy(update={"cudagraph_mode": mode})
-        yield _Change(f"-cc.cudagraph_mode={mode}", {"compilation_config": options}, price)
+        yield Change(f"-cc.cudagraph_mode={mode}", {"compilation_config": options}, price)
     if memory.workspace.best:
         fewer = {"flash_attn_max_num_splits_for_cuda_graph": _FEW_SPLITS}
-        yield _Change(
+        yield Change(
             f"--attention-config.flash_attn_max_num_splits_for_cuda_graph={_FEW_SPLITS}",
             {"attention_config": deployment.attention_config.model_copy(update=fewer)},
             "attention of few requests with long contexts keeps fewer multiprocessors busy",

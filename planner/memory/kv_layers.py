@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from ..deployment import Deployment
 from ..resolve import Resolution
-from .build_layers import LayerBuilder
+from .build_layers import LayerBuilder, Stage
 from .cache_settings import CacheSettings, cache_settings
 from .kv_specs import KVCacheSpec
 from .layer_specs import SpecMaker
@@ -55,8 +55,17 @@ def kv_layers(deployment: Deployment, resolution: Resolution, *, unavailable: Co
     settler = BlockSettler(deployment, builder, maker)
     stages = builder.stages(settler.prepare(settings))
     settled = tuple(settler.settle(stage) for stage in stages)
-    named = tuple(
-        tuple(NamedSpec(layer.name, maker.spec(layer.built, after), layer.built.backend_name) for layer in stage.layers)
-        for stage, after in zip(stages, settled, strict=True)
-    )
+    named = tuple(_named(stage, after, maker) for stage, after in zip(stages, settled, strict=True))
     return KVLayers(stages=named, before=stages[0].settings, settings=settled)
+
+
+def _named(stage: Stage, settings: CacheSettings, maker: SpecMaker) -> tuple[NamedSpec, ...]:
+    """The layers with their specs, which those built alike share."""
+    made: dict[int, KVCacheSpec] = {}
+    named = []
+    for layer in stage.layers:
+        spec = made.get(id(layer.built))
+        if spec is None:
+            spec = made[id(layer.built)] = maker.spec(layer.built, settings)
+        named.append(NamedSpec(layer.name, spec, layer.built.backend_name))
+    return tuple(named)

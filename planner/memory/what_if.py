@@ -14,6 +14,7 @@ from ..errors import CgplanError
 from ..resolve import Resolution, resolve
 from ..resolve.memory_deduction import VARIABLE
 from ..vocabulary import CUDAGraphMode
+from .graph_savings import Change, changes
 from .limits import constraints
 from .plan import CapacityPlan, MemoryRequest, make_budget
 
@@ -136,54 +137,32 @@ def buy_backs(made: CapacityPlan) -> tuple[BuyBack, ...]:
         return ()
     now = outcome(Variant("", made.deployment, made.request))
     found = []
-    for change, cost, fields in _changes(made):
-        try:
-            changed = made.deployment.model_copy(update=fields)
-        except CgplanError:
-            continue
-        then = outcome(Variant(change, changed, made.request))
+    for change in _changes(made):
+        changed = made.deployment.model_copy(update=change.fields)
+        then = outcome(Variant(change.text, changed, made.request))
         if then.kv_bytes is None:
             continue
         more = None if then.tokens is None or now.tokens is None else then.tokens - now.tokens
-        found.append(BuyBack(change, then, then.kv_bytes - (now.kv_bytes or 0), more, cost))
+        found.append(BuyBack(change.text, then, then.kv_bytes - (now.kv_bytes or 0), more, change.price))
     return tuple(found)
 
 
-def _changes(made: CapacityPlan) -> Iterable[tuple[str, str, dict[str, Any]]]:
+def _changes(made: CapacityPlan) -> Iterable[Change]:
     deployment, resolution = made.deployment, made.resolution
-    yield from _fewer_sizes(deployment, resolution)
-    modes = {
-        CUDAGraphMode.PIECEWISE: "attention of decode batches runs eager",
-        CUDAGraphMode.FULL_DECODE_ONLY: "mixed batches run eager",
-    }
-    for mode, cost in modes.items():
-        if resolution.cudagraph_mode is not mode:
-            options = deployment.compilation_config.model_copy(update={"cudagraph_mode": mode})
-            yield f"-cc.cudagraph_mode={mode.value}", cost, {"compilation_config": options}
-    yield "--enforce-eager", "every kernel is launched one by one, and nothing is compiled", {"enforce_eager": True}
+    yield from _half_the_sizes(deployment, resolution)
+    if made.graphs is not None:
+        yield from changes(deployment, resolution, made.graphs)
     if made.budget is not None and made.budget.tightest.deducted.best > 0:
-        cost = "the graphs are then outside --gpu-memory-utilization; what they take must stay free"
-        yield f"{VARIABLE}=0", cost, {"env": {**deployment.env, VARIABLE: "0"}}
+        fields = {"env": {**deployment.env, VARIABLE: "0"}}
+        yield Change(f"{VARIABLE}=0", fields, "what capture takes must then stay free outside --gpu-memory-utilization")
 
 
-def _fewer_sizes(deployment: Deployment, resolution: Resolution) -> Iterable[tuple[str, str, dict[str, Any]]]:
+def _half_the_sizes(deployment: Deployment, resolution: Resolution) -> Iterable[Change]:
     sizes = resolution.capture_sizes
-    if len(sizes) < FEWEST_SIZES:
-        return
-    powers = [size for size in sizes if size & (size - 1) == 0]
-    if powers[-1] != sizes[-1]:
-        powers.append(sizes[-1])
-    if len(powers) < len(sizes) // 2:
-        words = " ".join(str(size) for size in powers)
-        yield (
-            f"--cudagraph-capture-sizes {words}",
-            "a batch is padded to up to twice its size",
-            _sizes(deployment, powers),
-        )
     half = [size for size in sizes if size <= sizes[-1] // 2]
-    if half:
-        cost = f"batches above {half[-1]} tokens run eager"
-        yield f"--max-cudagraph-capture-size {half[-1]}", cost, _sizes(deployment, half)
+    if len(sizes) >= FEWEST_SIZES and half:
+        price = f"batches above {half[-1]} tokens run eager"
+        yield Change(f"--max-cudagraph-capture-size {half[-1]}", _sizes(deployment, half), price)
 
 
 def _sizes(deployment: Deployment, sizes: list[int]) -> dict[str, Any]:

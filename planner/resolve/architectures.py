@@ -104,13 +104,19 @@ def as_of(deployment: Deployment, release: str) -> Deployment:
 
 
 def check(engine: Engine) -> None:
-    """Refuse a model all of whose architectures came later, or that has left.
+    """Refuse a model that has left."""
+    if engine.release != SUPPORTED[-1]:
+        _check_left(engine)
 
-    An architecture that no release names is let through: it may be served by Transformers, or be a plugin's.
+
+def check_later(engine: Engine) -> None:
+    """Refuse a model all of whose architectures came later.
+
+    An architecture that no release names is let through: it may be served by Transformers, or be a plugin's. That is
+    why vLLM looks at the parallel sizes first: with a Transformers that knows the model it gets that far.
     """
     if engine.release == SUPPORTED[-1]:
         return
-    _check_left(engine)
     came = [first_release(name) for name in engine.deployment.model.architectures]
     later = [release for release in came if release is not None and not holds(engine.release, release)]
     if came and len(later) == len(came):

@@ -34,7 +34,7 @@ QUANTIZATION = Rule(
 )
 
 
-FROM_A_PLUGIN = "; a method that a plugin registers is not known here"
+FROM_A_PLUGIN = " (a method that a plugin registers is not known here)"
 
 
 def check(engine: Engine) -> None:

@@ -89,6 +89,8 @@ def configure(deployment: Deployment, trace: Trace) -> Engine:
     defaults.set_dtype(engine)
     defaults.set_max_model_len(engine)
     parallel.check_world(engine)
+    if deployment.speculative_config is not None:
+        architectures.check_later(engine)  # a draft of the model is refused where it is read
     spec_config.read(engine)
     defaults.set_batch_limits(engine)
     defaults.check_scheduler(engine)
@@ -112,6 +114,7 @@ def _post_init(engine: Engine) -> None:
         dcp=d.decode_context_parallel_size,
         expert_parallel=d.enable_expert_parallel,
     )
+    architectures.check_later(engine)
     architectures.check_lora(engine)
     spec_decode.limit_model_len(engine, runner.choose(engine))
     runner.settle_async_scheduling(engine, runner.choose(engine))

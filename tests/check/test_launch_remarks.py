@@ -7,10 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from cgplan.check import check_launch
+from cgplan.check import Context, check, check_launch
 from cgplan.check.launch_remarks import KINDS, of_source
 from cgplan.inputs.launches import Remark, Source, Span, launch_of
 from cgplan.inputs.launches.asked import ask
+from cgplan.releases.gpus import gpu
 
 
 def test_every_kind_of_remark_has_its_rule() -> None:
@@ -35,3 +36,11 @@ def test_remarks_of_a_source() -> None:
     source = Source("a.yaml", "kind: Service\n")
     [one] = of_source(source, [Remark("no_launch", "no server is started here")])
     assert (one.code, one.severity, one.at) == ("CG946", "info", None)
+
+
+def test_a_stray_blank_is_told_once() -> None:
+    """The blank behind the backslash is an argument of its own: CG943 says so, and CG905 need not; and what vLLM's
+    own limits leave uncovered says nothing of a line that is cut off.
+    """
+    found = check("vllm serve Qwen/Qwen3-8B \\ \n  --max-num-seqs 8\n", Context(gpu=gpu("h100"))).diagnostics
+    assert {one.code for one in found} == {"CG943"}

@@ -30,3 +30,14 @@ def test_where_blocks_do_not_matter_or_are_known(line: str, release: str) -> Non
 def test_too_few_blocks_are_an_error() -> None:
     assert "CG501 error" in codes("Qwen/Qwen3.5-27B --max-num-seqs 64 --num-gpu-blocks-override 40", on="h100")
     assert codes("Qwen/Qwen3.5-27B --max-num-seqs 32 --num-gpu-blocks-override 40", on="h100") == []
+
+
+def test_both_ways_out_of_too_few_blocks() -> None:
+    line = "Qwen/Qwen3.5-27B --max-num-seqs 64 --num-gpu-blocks-override 40"
+    one = told(line, "CG501", on="h100")
+    assert one is not None
+    assert one.fix is not None
+    assert "--max-num-seqs 40" in one.fix
+    assert "-cc.cudagraph_mode=PIECEWISE" in one.fix
+    assert told(f"{line} -cc.cudagraph_mode=PIECEWISE", "CG501", on="h100") is None
+    assert told(line.replace("64", "40"), "CG501", on="h100") is None

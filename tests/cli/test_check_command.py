@@ -325,6 +325,43 @@ class TestSettings:
         assert runner("--env VLLM_USE_V2_MODEL_RUNNER=0") == "V1"
 
 
+class TestFolders:
+    TEMPLATE = "kind: Deployment\n{{ if .Values.x }}\nargs: [vllm, serve]\n{{ end }}\n"
+
+    def test_what_is_passed_over_is_counted_and_named(self, check: Check) -> None:
+        for name in ("a", "b"):
+            write(f"charts/{name}.yaml", self.TEMPLATE)
+        Path("charts/c.yaml").write_bytes(b"caf\xe9: 1\n")
+        write("charts/run.sh", f"{GOOD}\n")
+        done = check("charts")
+        assert done.status == 0
+        assert "3 files were passed over: 2 templates, 1 not UTF-8; -v names them" in done.out
+        assert "charts/b.yaml: passed over: template" in check("charts -v").out
+        assert "3 files were passed over" in check("charts --output concise").err
+        document = json.loads(check("charts --json").out)
+        assert document["summary"]["passed_over"] == 3
+        assert document["summary"]["files"] == 1
+        assert [file["passed_over"] for file in document["files"]][:3] == ["template", "template", "not UTF-8"]
+
+    def test_one_that_speaks_of_vllm_and_is_no_text_is_an_error(self, check: Check) -> None:
+        write("k/run.sh", f"{GOOD}\n")
+        Path("k/u.yaml").write_bytes("args: [vllm, serve]\n".encode("utf-16"))
+        done = check("k")
+        assert done.status == 2
+        assert "UTF-16" in done.err
+
+    def test_nothing_is_said_where_nothing_is_passed_over(self, check: Check) -> None:
+        write("k/run.sh", f"{GOOD}\n")
+        write("k/x.yaml", "a: 1\n")
+        assert "passed over" not in check("k -v").out
+
+    def test_what_is_noticed_of_a_file_with_servers_is_a_finding(self, check: Check) -> None:
+        write("c.yaml", "model: Qwen/Qwen3-8B\nmax-num-seqs: 8\nmax-num-seqs: 8\n")
+        done = check("c.yaml --output concise --fail-on warning")
+        assert done.status == 1
+        assert "c.yaml:3:1: warning CG948" in done.out
+
+
 class TestFixes:
     SCRIPT = f"#!/bin/sh\n# kept\n{WARNING.replace('-seqs 8', '-seqs  8')}  # kept too\n"
 

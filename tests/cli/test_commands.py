@@ -62,7 +62,8 @@ def test_settings_not_modelled_reach_the_document(cgplan: Run) -> None:
 
 @pytest.mark.parametrize(("flag", "status"), [("never", 0), ("error", 0), ("warning", 1), ("info", 1)])
 def test_fail_on(cgplan: Run, flag: str, status: int) -> None:
-    assert cgplan(f"resolve --gpu h100 --fail-on {flag}")[0] == status
+    assert cgplan(f"resolve --gpu h100 --max-num-seqs 1024 --fail-on {flag}")[0] == status
+    assert cgplan("resolve --gpu h100 --fail-on warning")[0] == 0  # vLLM's own limits are an information
     assert cgplan("resolve --gpu h100 --max-num-seqs 8 --fail-on info")[0] == 0
 
 

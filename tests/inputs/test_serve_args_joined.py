@@ -48,7 +48,8 @@ def test_what_was_meant(text: str, expected: tuple[str, ...]) -> None:
     "text",
     [
         "--max-num-seqs=100", "--max-num-seqs", "-0.5 and more", "- a list", "--chat-template=you are --port",
-        '--compilation-config={"mode": 3}', "you --port 80", '{"a": "--port 80"}', "--", "-- x", "-x y", "--enforce-eager yes",
+        '--compilation-config={"mode": 3}', "you --port 80", '{"a": "--port 80"}', "--", "-- x", "-x y",
+        "--enforce-eager yes",
     ],
 )  # fmt: skip
 def test_other_tokens_stay_as_they_are(text: str) -> None:
@@ -75,7 +76,8 @@ def test_it_is_an_error_and_the_rest_is_read_as_meant() -> None:
     (one,) = of_code(report, "CG954")
     assert (one.severity, one.safe) == ("error", True)
     assert one.edits == (TokenEdit(2, 3, ("--model=Qwen/Qwen3-8B",)),)
-    assert report.asked.args is not None and report.asked.args.model == "Qwen/Qwen3-8B"
+    assert report.asked.args is not None
+    assert report.asked.args.model == "Qwen/Qwen3-8B"
     assert not of_code(report, "CG935")
     assert not of_code(report_of("Qwen/Qwen3-8B", "--max-num-seqs", "8"), "CG954")
 
@@ -100,4 +102,5 @@ def test_a_manifest(item: str) -> None:
     )
     (launch,) = read(Source("pod.yaml", text)).launches
     (one,) = of_code(check_launch(ask(launch)), "CG954")
-    assert one.at is not None and (one.at.span.line, one.at.span.column) == (8, 11)
+    assert one.at is not None
+    assert (one.at.span.line, one.at.span.column) == (8, 11)

@@ -18,7 +18,7 @@ from ..serve_args import ServeArgs, parse_serve
 from ..serve_args_deployment import ServedDeployment, to_deployment
 from ..serve_args_errors import ArgumentRefused
 from ..serve_args_flags import flag_table
-from ..serve_args_joined import refusal, split_joined
+from ..serve_args_joined import DASHES, dash_refusal, refusal, split_joined, with_plain_dashes
 from ..serve_args_switches import mended, switch_at
 from ..serve_args_switches import refusal as refusal_of_switch
 from ..serve_args_tokens import Place
@@ -266,24 +266,31 @@ class _Reader:
 
         Each part has the index of the token that it was part of.
         """
-        if not any(" " in text and text.lstrip().startswith("-") for text in self.texts):
+        if not any(text[:1] in DASHES or (" " in text and text.lstrip().startswith("-")) for text in self.texts):
             return
         table = flag_table(self.release)
         kept, texts = self.kept, self.texts
         self.kept, self.texts = [], []
         for index, text in zip(kept, texts, strict=True):
+            plain = with_plain_dashes(text, table) if index and len(self.refused) < MAX_REFUSALS else None
+            if plain is not None:
+                self._refuse(dash_refusal(text, plain, Place(index)), index)
+                text = plain
             joined = split_joined(text, table) if index and len(self.refused) < MAX_REFUSALS else None
             parts = (text,) if joined is None else joined.texts
             self.kept += [index] * len(parts)
             self.texts += parts
             if joined is not None:
                 self.joined.add(index)
-                self.refused.append(refusal(joined, Place(index)))
-                self.refused_at.append(Located(self.launch.source, self.launch.tokens[index].span))
+                self._refuse(refusal(joined, Place(index)), index)
+
+    def _refuse(self, error: ArgumentRefused, index: int) -> None:
+        self.refused.append(error)
+        self.refused_at.append(Located(self.launch.source, self.launch.tokens[index].span))
 
     def parse(self) -> ServeArgs | None:
         for _ in range(MAX_REFUSALS):
-            try:
+            try:  # noqa: PERF203
                 args = self._parse()
                 if not self._mends_switch(args.model_place, is_model=True):
                     return args
@@ -344,8 +351,9 @@ class _Reader:
         first = error.place.token
         if not 2 <= first < len(texts):
             return False
-        while first > 2 and not texts[first].startswith("-"):
-            first -= 1
+        is_extra = error.kind == "unrecognized" and not texts[first].startswith("-")
+        while not is_extra and first > 2 and not texts[first].startswith("-"):
+            first -= 1  # from a value to its option
         if not texts[first].startswith("-"):
             first = error.place.token
         last = first + 1

@@ -63,7 +63,7 @@ def test_large_files_are_not_read(tmp_path: Path) -> None:
     with pytest.raises(InputError) as caught:
         files.load(path)
     assert caught.value.code == "CG914"
-    assert list(files.walk([tmp_path])) == []
+    assert list(files.walk([tmp_path])) == [files.Met(str(path), "over 1 MiB")]
 
 
 def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -88,9 +88,22 @@ def test_folders(tmp_path: Path) -> None:
     (tmp_path / "run").write_text("#!/bin/sh\n")
     (tmp_path / "plain").write_text("text")
     (tmp_path / "loop").symlink_to(tmp_path)
-    found = [os.path.relpath(path, tmp_path) for path in files.walk([tmp_path], exclude=["skip"])]
-    assert found == ["Dockerfile", "a.sh", "b.yaml", "run", "k/d.json"]
-    assert list(files.walk([tmp_path / "c.txt", tmp_path / "c.txt"])) == [str(tmp_path / "c.txt")]
+    met = list(files.walk([tmp_path], exclude=["skip"]))
+    read = [os.path.relpath(one.path, tmp_path) for one in met if one.passed_over is None]
+    assert read == ["Dockerfile", "a.sh", "b.yaml", "run", "k/d.json"]
+    assert [one for one in met if one.passed_over] == [files.Met(str(tmp_path / "bin.yaml"), "binary")]
+    assert list(files.walk([tmp_path / "c.txt", tmp_path / "c.txt"])) == [files.Met(str(tmp_path / "c.txt"))]
+
+
+def test_links_to_nothing_and_back(tmp_path: Path) -> None:
+    (tmp_path / "gone.yaml").symlink_to(tmp_path / "no.yaml")
+    (tmp_path / "round.yaml").symlink_to(tmp_path / "round.yaml")
+    with pytest.raises(InputError, match="is a link to") as caught:
+        files.load(tmp_path / "gone.yaml")
+    assert "did you mean" not in str(caught.value.fix)
+    with pytest.raises(InputError, match="leads back to itself"):
+        files.load(tmp_path / "round.yaml")
+    assert [one.passed_over for one in files.walk([tmp_path])] == ["a link to nothing", "not readable"]
 
 
 def test_a_path_that_is_not_there(tmp_path: Path) -> None:

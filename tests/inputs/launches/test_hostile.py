@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from cgplan.check import check_launch
 from cgplan.errors import InputError
 from cgplan.inputs.launches import Reading, Source, files, launch_of, read
 from cgplan.inputs.launches.asked import ask
@@ -76,6 +77,18 @@ def test_words_beyond_those_looked_at_are_named() -> None:
         reading = read(Source("a.sh", text))
     assert 1 <= len(reading.launches) <= MAX_TOKENS // 3000
     assert [one.kind for one in reading.remarks] == ["not_read"]
+
+
+@pytest.mark.parametrize("server", ["vllm serve m\n", "echo vllm\n"])
+def test_functions_that_call_functions_end(server: str) -> None:
+    text = server + "f0() { echo; }\n" + "".join(f"f{n}() {{\n{f'f{n - 1}; ' * 40}\n}}\n" for n in range(1, 8)) + "f7\n"
+    with Watch():
+        if "serve" in server:
+            (launch,) = read(Source("a.sh", text)).launches
+            assert "more than" in launch.remarks[-1].message
+        else:
+            with pytest.raises(InputError, match="more than"):
+                read(Source("a.sh", text))
 
 
 def test_remarks_are_counted_from_some_number_on() -> None:
@@ -154,6 +167,37 @@ def test_a_place_in_an_empty_line_of_a_configuration_file() -> None:
     for at in ask(launch).refused_at:
         assert at is not None
         assert 0 <= at.span.start <= at.span.end <= len(text)
+
+
+def config_of(text: str) -> Source:
+    """A pod whose file of --config is in the same text."""
+    lines = [
+        f"{POD}  - name: c\n    command: [vllm, serve, m, --config, /c/c.yaml]\n",
+        "    volumeMounts: [{name: v, mountPath: /c}]\n  volumes: [{name: v, configMap: {name: k}}]\n---\n",
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: k}\ndata:\n  c.yaml: |\n    max-num-seqs: 3\n",
+        *(f"    {line}\n" for line in text.splitlines()),
+    ]
+    return Source("a.yaml", "".join(lines))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a0: &a0 {x: 1, y: 2}\n" + "".join(f"a{n}: &a{n} {{<<: [*a{n - 1}, *a{n - 1}]}}\n" for n in range(1, 26)),
+        "a0: &a0 {x: 1}\na1: &a1 {<<: [" + "*a0, " * 6000 + "]}\na2: {<<: [" + "*a1, " * 5000 + "]}\n",
+        "# a\n" * 300_000,
+    ],
+)
+def test_a_configuration_file_that_merging_blows_up_is_refused(text: str) -> None:
+    (launch,) = read(config_of(text)).launches
+    with Watch():
+        report = check_launch(ask(launch))
+    assert [one.code for one in report.diagnostics if one.severity == "error"] == ["CG914"]
+
+
+def test_merging_a_mapping_or_two_is_nothing_odd() -> None:
+    (launch,) = read(config_of("a: &a {<<: {x: 1}}\nb: {<<: [*a, *a]}")).launches
+    assert "CG914" not in [one.code for one in check_launch(ask(launch)).diagnostics]
 
 
 def edited(text: str, count: int) -> rewrite.Rewritten:

@@ -23,6 +23,9 @@ from cgplan.inputs.launches.image import MODULE, SERVE, entrypoint_of, is_offici
         ("ghcr.io/llm-d/llm-d-cuda:v0.4.0", None),
         ("nvcr.io/nvidia/vllm:25.09-py3", None),
         ("registry.example/scaler-vllm:1.1", None),
+        ("registry.corp/ml/vllm:1.4.2-cuda", None),
+        ("vllm/vllm-openai:v1.0.0", "1.0.0"),
+        ("registry.corp/ml/vllm:0.30.0", "0.30.0"),
     ],
 )
 def test_releases(image: str, release: str | None) -> None:

@@ -15,6 +15,7 @@ from .custom_resources import READERS
 from .kserve import referred
 from .pod_container import container_of
 from .pod_templates import containers, kind_of, label_of, resources
+from .service_links import services_named_so, with_service_links
 
 MAX_SERVERS = 250
 """Servers of one text that are read; fewer are looked at, as reading.py says."""
@@ -34,6 +35,7 @@ def launches(documents: Sequence[Node], source: Source) -> Reading:
     every = list(resources(documents))
     maps = config_maps(every)
     elsewhere = referred(every)
+    services = services_named_so(every)
     started: set[int] = set()
     found: list[Launch] = []
     remarks: list[Remark] = []
@@ -42,7 +44,7 @@ def launches(documents: Sequence[Node], source: Source) -> Reading:
             continue
         for container in _containers(resource, every, maps, source):
             of_container, notes = launches_of(container, started)
-            found += of_container
+            found += with_service_links(of_container, resource, services)
             remarks += notes
             if len(found) >= MAX_SERVERS:
                 return Reading(tuple(_told_apart(found)), tuple(remarks))

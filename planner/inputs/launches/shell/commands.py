@@ -16,7 +16,7 @@ from .programs import CARRIERS, CARRYING_OPTION, NOT_RUNNING, SHELLS, entrypoint
 from .remarks import MAX_REMARKS, of_conditions, of_cut, of_unexported, of_word
 from .script_text import Script, as_field, as_word, behind_option, inner_script, script_of_shell
 from .unknown import settle
-from .walk import Simple, Walk
+from .walk import MAX_STEPS, Simple, Walk
 from .word import Found, SpanOf, Word, made
 
 __all__ = ["Found", "SpanOf", "Word", "in_script", "in_words"]
@@ -85,6 +85,11 @@ class _Search:
             if len(found) >= MAX_FOUND or left < 0:
                 break
         found.sort(key=_place)
+        if walk.steps >= MAX_STEPS:
+            message = f"the script runs more than {MAX_STEPS:,} commands; what comes after them is not read"
+            if not found:
+                raise InputError(message, code="CG914", fix="check the command alone")
+            found[-1] = found[-1]._replace(remarks=(*found[-1].remarks, Remark("not_read", message)))
         if lexer.fault is not None:
             span = script.span_of(lexer.fault.at, lexer.fault.at + 1)
             place = f"line {span.line}, column {span.column}"

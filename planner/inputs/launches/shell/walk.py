@@ -15,7 +15,7 @@ from .expansion import fields_of, value_of
 from .grammar import Item, ShellWord
 from .values import UNKNOWN, Field, Scope, Value, joined
 
-MAX_STEPS = 300_000
+MAX_STEPS = 60_000
 """Items gone through in all; functions are gone through at each call."""
 MAX_VARIABLES = 500
 """Variables that are told apart; the rest is unknown."""

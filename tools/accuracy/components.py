@@ -1,0 +1,68 @@
+"""Predicted against measured, by component of the budget."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from runs import Run
+
+from cgplan.memory.budget import Measured, MemoryFlags
+from cgplan.memory.estimates import Interval
+from cgplan.memory.plan import CapacityPlan, plan, vllm_estimate
+
+
+class Error(NamedTuple):
+    """One prediction: its relative error, and whether low..high holds the measured value."""
+
+    run: Run
+    error: float
+    covered: bool
+
+
+class Component(NamedTuple):
+    """A component: its name, what it is measured by, and how it is predicted."""
+
+    name: str
+    key: str
+    predicted: Callable[[CapacityPlan], Interval | None]
+    known: tuple[str, ...] = ()
+
+
+COMPONENTS = (
+    Component("weights", "weights", lambda made: made.budget and made.budget.tightest.weights),
+    Component("activation peak", "activation", lambda made: made.budget and made.budget.tightest.activation),
+    Component("outside torch", "non_torch", lambda made: made.budget and made.budget.tightest.non_torch),
+    Component("CUDA graphs, what capture takes", "graphs", lambda made: made.graphs and made.graphs.total),
+    Component("CUDA graphs, vLLM's estimate", "graph_estimate", vllm_estimate),
+    Component("KV cache", "kv_cache", lambda made: made.budget and made.budget.tightest.kv_cache),
+    Component(
+        "KV cache, weights of the row", "kv_cache", lambda made: made.budget and made.budget.tightest.kv_cache,
+        ("weights",),
+    ),
+)  # fmt: skip
+
+
+def errors(component: Component, runs: Iterable[Run]) -> list[Error]:
+    """Of every run that measured the component and did not find nothing."""
+    found = []
+    for run in runs:
+        measured = run.record.get(component.key)
+        if not measured or run.deployment.pipeline_parallel_size > 1:
+            continue
+        known = Measured(**{key: run.record[key] for key in component.known})
+        utilization = run.record.get("utilization", 0.9)
+        made = plan(run.deployment, MemoryFlags(utilization=utilization), known=known)
+        predicted = component.predicted(made)
+        if predicted is None:
+            continue
+        slack = run.record.get("rounded_to", 0) // 2
+        covered = predicted.low - slack <= measured <= predicted.high + slack
+        found.append(Error(run, predicted.best / measured - 1, covered))
+    return found
+
+
+def quantile(found: Iterable[Error], share: float) -> float:
+    """Of the absolute errors."""
+    ordered = sorted(abs(one.error) for one in found)
+    return ordered[min(len(ordered) - 1, int(len(ordered) * share))]

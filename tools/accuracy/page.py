@@ -1,0 +1,67 @@
+"""docs/accuracy.md."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from components import Component, Error, quantile
+from kv_cache import Answer
+
+HEAD = """\
+# Accuracy: predicted against measured
+
+This page is written by `python tools/accuracy`; never edit it by hand. Measured are the starts of
+[fixtures/measured](../fixtures/measured): public logs of vLLM 0.19.0 on H100, and runs of 0.25.1 on an H200.
+"""
+COMPONENTS = """\
+## The budget
+
+The error is predicted over measured less 1; "within bounds" is the share of rows whose value lies in low to high. Runs with
+pipeline parallelism are left out: their logs mix the values of several ranks. Weights, activations and the KV cache are worked out
+from the model's shape, nothing is fitted to these rows. What lies outside torch is a constant measured on these GPUs. The coefficients
+of graph memory are fitted to rows among these; figures with each model left out of its own fit are in
+[graph-memory.md](graph-memory.md).
+"""
+KV = """\
+## The KV cache, given its bytes
+
+Blocks, block size, reported tokens and maximum concurrency, all of them as printed. Where a log prints the bytes with two digits, the
+blocks have to lie within what those digits mean, and tokens and concurrency have to be exact for one number of blocks within.
+"""
+REASONS = {
+    "tp1pp2dp1": "pipeline parallelism: the bytes were printed by one rank, the blocks are those of the tightest",
+    "tp1pp4dp1": "pipeline parallelism: the bytes were printed by one rank, the blocks are those of the tightest",
+}
+"""Why a row is not reached, by a part of its name."""
+WORST = 5
+
+
+def page(
+    measured: Sequence[tuple[Component, Sequence[Error]]], answers: Sequence[Answer], left_out: Sequence[str]
+) -> str:
+    """The page."""
+    lines = [HEAD, COMPONENTS]
+    lines += ["| component | rows | median error | 90th percentile | largest | within bounds |"]
+    lines += ["|---|---:|---:|---:|---:|---:|"]
+    for component, found in measured:
+        covered = sum(one.covered for one in found) / len(found)
+        figures = [quantile(found, share) for share in (0.5, 0.9, 1.0)]
+        shown = " | ".join(f"{figure:.2%}" for figure in figures)
+        lines.append(f"| {component.name} | {len(found)} | {shown} | {covered:.0%} |")
+    lines += ["", "### The largest errors", "", "| component | row | error |", "|---|---|---:|"]
+    for component, found in measured:
+        worst = sorted(found, key=lambda one: -abs(one.error))[:WORST]
+        lines += [f"| {component.name} | {one.run.name} | {one.error:+.2%} |" for one in worst]
+    reached = sum(answer.problem is None for answer in answers)
+    lines += ["", KV, f"{reached} of {len(answers)} rows are reached. The exceptions:", ""]
+    lines += ["| row | what | why |", "|---|---|---|"]
+    for answer in answers:
+        if answer.problem is not None:
+            lines.append(f"| {answer.run.name} | {answer.problem} | {reason(answer)} |")
+    if left_out:
+        lines += ["", "Left out:", "", *(f"- {text}" for text in left_out)]
+    return "\n".join(lines) + "\n"
+
+
+def reason(answer: Answer) -> str:
+    return next((why for part, why in REASONS.items() if part in answer.run.name), "not explained")
