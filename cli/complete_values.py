@@ -37,7 +37,7 @@ def models() -> Iterator[Candidate]:
 
 
 def codes() -> Iterator[Candidate]:
-    from cgplan.report.rules import all_rules
+    from cgplan.rules import all_rules
 
     return (Candidate(code, rule.title) for code, rule in all_rules().items())
 

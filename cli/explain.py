@@ -8,6 +8,7 @@ from typing import Annotated, Optional
 import typer
 
 from cgplan.report import rules
+from cgplan.rules import all_rules
 
 from .output_options import JsonOption
 
@@ -31,7 +32,7 @@ def command(
 ) -> int:
     """Say what a rule or an error is, why it exists, and what to do instead."""
     if as_json:
-        found = [rules.find(code)] if code is not None else rules.all_rules().values()
+        found = [rules.find(code)] if code is not None else all_rules().values()
         print(json.dumps({"schema_version": 1, "rules": [rules.as_document(rule) for rule in found]}))
     elif code is not None:
         rules.show_page(rules.find(code))

@@ -99,6 +99,23 @@ def nearest(name: str, known: Iterable[str], count: int = 3) -> list[str]:
     return [folded[item] for item in sorted(alike, key=lambda item: not item.startswith(wanted))]
 
 
+CLEARLY = 0.05
+"""By so much the likeness of one name has to be above that of the next, for the one to be meant."""
+
+
+def clearly_nearest(name: str, known: Iterable[str]) -> str | None:
+    """The one known name that `name` is a slip of; None where several may be meant, or none."""
+    near = nearest(name, known)
+    if len(near) < 2:
+        return near[0] if near else None
+
+    def likeness(item: str) -> float:
+        return difflib.SequenceMatcher(None, item.casefold(), name.casefold()[:200]).ratio()
+
+    first, *others = near
+    return first if all(likeness(first) >= likeness(other) + CLEARLY for other in others) else None
+
+
 def did_you_mean(name: str, known: Iterable[str]) -> str | None:
     """A fix line that names the nearest known names, or None when nothing is near."""
     near = nearest(name, known)

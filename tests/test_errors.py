@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cgplan import CgplanError, InputError, StartupError
-from cgplan.errors import did_you_mean, nearest, shorten
+from cgplan.errors import clearly_nearest, did_you_mean, nearest, shorten
 
 MODES = ["NONE", "PIECEWISE", "FULL", "FULL_DECODE_ONLY", "FULL_AND_PIECEWISE"]
 
@@ -82,3 +82,14 @@ def test_shorten_keeps_one_line_short() -> None:
     assert shorten(12) == "12"
     assert len(shorten("x" * 1000)) == 80
     assert len(shorten(list(range(1000)), 20)) == 20
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"), [("bflot16", "bfloat16"), ("bfloat", None), ("flaot", "float"), ("quite another", None)]
+)
+def test_the_one_that_is_meant(name: str, meant: str | None) -> None:
+    assert clearly_nearest(name, ["auto", "bfloat16", "float", "float16", "float32", "half"]) == meant
+
+
+def test_names_that_begin_with_it_come_first() -> None:
+    assert nearest("bfloat", ["float", "float32", "bfloat16"])[0] == "bfloat16"

@@ -223,7 +223,7 @@ def test_a_command_in_one_word_is_read() -> None:
 
 
 @pytest.mark.parametrize(
-    "batch", [{"num_tokens": "a"}, {"num_tokens": 0}, {"num_tokens": -1}, {"num_tokens": True}, {"num_tokens": 1.5},
+    "batch", [{"num_tokens": "a"}, {"num_tokens": -1}, {"num_tokens": True}, {"num_tokens": 1.5},
               {"num_tokens": 2, "num_reqs": 3}, {"num_tokens": 2, "num_active_loras": -1}]
 )  # fmt: skip
 def test_a_batch_that_is_none_is_an_input_error(batch: Any) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from ..errors import CgplanError, InputError, StartupError, nearest, shorten
+from ..errors import CgplanError, InputError, StartupError, clearly_nearest, shorten
 from ..inputs.serve_args import parse_serve
 from ..inputs.serve_args_errors import ArgumentRefused
 from ..inputs.serve_args_flags import Flag, releases_with
@@ -324,13 +324,12 @@ def _choice(subject: Subject, index: int) -> Change | None:
     if means_nothing(flag, value):
         return Change((), index, end, True)
     if value.isdecimal():
-        larger = next_choice(flag, value)
-        near = [str(larger)] if larger is not None else []
+        instead = next_choice(flag, value)
     else:
-        near = nearest(value, [str(choice) for choice in flag.choices if choice is not None])
-    if len(near) != 1:
-        return None  # which of them is meant, nobody but the user knows
-    new = (f"{name}={near[0]}",) if equals else (name, near[0])
+        instead = clearly_nearest(value, [str(choice) for choice in flag.choices if choice is not None])
+    if instead is None:
+        return None  # which one is meant, nobody but the user knows
+    new = (f"{name}={instead}",) if equals else (name, str(instead))
     return Change(new, index, end, False)
 
 

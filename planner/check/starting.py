@@ -142,7 +142,10 @@ def _is_second_model(subject: Subject, error: CgplanError, index: int) -> bool:
 
 def _two_models(subject: Subject, index: int) -> Hit:
     texts = subject.launch.texts
-    flag = next(i for i, text in enumerate(texts) if text == "--model" or text.startswith("--model="))
+    flag = next((i for i, text in enumerate(texts) if text == "--model" or text.startswith("--model=")), None)
+    if flag is None or flag in subject.asked.joined or (texts[flag] == "--model" and flag + 1 == len(texts)):
+        message = f"the model is given twice: {shorten(texts[index], 60)} in front, and another by --model"
+        return Hit(message, "give it once, as the first token behind `vllm serve`", at_token(subject, index))
     attached = texts[flag].startswith("--model=")
     name = texts[flag].removeprefix("--model=") if attached else texts[flag + 1]
     same = name == texts[index]

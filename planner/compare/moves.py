@@ -7,8 +7,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from ..releases import facts, holds, table
-from ..resolve import memory_deduction, pipeline  # noqa: F401  # Importing them fills RULES.
-from ..trace import RULES
+from ..rules import all_rules
 from .changes import FactChange
 from .fact_rules import code_of
 from .path import newer
@@ -33,7 +32,7 @@ def moves(previous: str, following: str) -> Mapping[str, Move]:
         if code is not None:
             changed.setdefault(code, []).append(change)
     found = {code: Move("fact", tuple(items)) for code, items in changed.items()}
-    for code, rule in RULES.items():
+    for code, rule in all_rules().items():
         before = holds(previous, rule.since, rule.until)
         after = holds(following, rule.since, rule.until)
         if before is not after:

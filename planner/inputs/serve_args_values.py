@@ -148,11 +148,11 @@ def meant_as_json(text: str) -> str | None:
         pass
     bare = _BARE.sub(lambda word: word[0] if word[1] is None or word[1] in _JSON_WORDS else f'"{word[1]}"', stripped)
     for candidate in (_python(stripped), bare):
-        try:  # noqa: PERF203
+        try:
             value = json.loads(candidate) if isinstance(candidate, str) else candidate
             if isinstance(value, dict):
                 return json.dumps(value, separators=(",", ":"))
-        except (ValueError, TypeError, RecursionError):
+        except (ValueError, TypeError, RecursionError):  # noqa: PERF203
             continue
     return None
 
@@ -241,7 +241,9 @@ def _hint(flag: Flag, text: str) -> str:
     if wanted is None:
         return f"write {flag.long} {flag.dest.upper()}"
     number = flag.default if isinstance(flag.default, (int, float)) and not isinstance(flag.default, bool) else None
-    return f"give {flag.long} {wanted}" + (f", such as {number}" if number is not None and "example" not in wanted else "")
+    return f"give {flag.long} {wanted}" + (
+        f", such as {number}" if number is not None and "example" not in wanted else ""
+    )
 
 
 def _lora_modules(found: Found, release: str) -> list[dict[str, Any]]:

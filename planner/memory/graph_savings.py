@@ -63,7 +63,7 @@ def graph_savings(deployment: Deployment, resolution: Resolution, memory: GraphM
     return (*found, *_switch(deployment, resolution, memory))
 
 
-def _worth(deployment: Deployment, resolution: Resolution, memory: GraphMemory, change: _Change) -> Saving | None:
+def _worth(deployment: Deployment, resolution: Resolution, memory: GraphMemory, change: Change) -> Saving | None:
     """`change` resolved anew; None: vLLM refuses it, or it saves nothing."""
     try:
         changed = deployment.model_copy(update=change.fields)

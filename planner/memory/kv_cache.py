@@ -81,7 +81,7 @@ def kv_cache(
         InputError: cgplan does not know what the model's layers keep.
     """
     uses_manager(deployment)
-    layers = kv_layers(deployment, resolution, unavailable=unavailable)
+    layers = _layers(deployment, resolution, tuple(unavailable))
     stages = len(layers.stages)
     memories = list(available_bytes) * (stages if len(available_bytes) == 1 else 1)
     settings = planning_settings(deployment, resolution, layers, auto_fit=auto_fit)
@@ -90,6 +90,20 @@ def kv_cache(
     plan = plan_kv_cache(specs, memories, settings)
     check_aligned_step(deployment.vllm, resolution, layers, plan.block_size)
     return KVCache(layers, plan)
+
+
+_last: list[tuple[Deployment, Resolution, tuple[str, ...], KVLayers]] = []
+
+
+def _layers(deployment: Deployment, resolution: Resolution, unavailable: tuple[str, ...]) -> KVLayers:
+    """The layers; those asked for last are kept, as one deployment is planned in many memories and lengths."""
+    for asked, before, missing, layers in _last:
+        same = asked is deployment and before.config is resolution.config and missing == unavailable
+        if same and before.max_model_len == resolution.max_model_len:
+            return layers
+    layers = kv_layers(deployment, resolution, unavailable=unavailable)
+    _last[:] = [(deployment, resolution, unavailable, layers)]
+    return layers
 
 
 def _reading(layer: NamedSpec, by_stride: Collection[str]) -> KVCacheSpec:

@@ -172,7 +172,6 @@ class FullAttentionSpec(AttentionSpec):
         return _cdiv(_cdiv(limits.max_model_len, shards), self.block_size)
 
 
-@dataclass(frozen=True, kw_only=True)
 class TQFullAttentionSpec(FullAttentionSpec):
     """A TurboQuant layer; a class of its own up to 0.28."""
 
@@ -209,7 +208,6 @@ class MLAAttentionSpec(FullAttentionSpec):
         _pad_to_alignment(self, self.alignment)
 
 
-@dataclass(frozen=True, kw_only=True)
 class HiddenStateCacheSpec(MLAAttentionSpec):
     """Hidden states kept for `extract_hidden_states`."""
 
@@ -257,7 +255,6 @@ class SlidingWindowMLASpec(SlidingWindowSpec):
         return not self.bounded_replay
 
 
-@dataclass(frozen=True, kw_only=True)
 class CircularBufferSpec(AttentionSpec):
     """A ring of `block_size` tokens, one block a request."""
 
@@ -267,7 +264,6 @@ class CircularBufferSpec(AttentionSpec):
         return 1
 
 
-@dataclass(frozen=True, kw_only=True)
 class EncoderOnlyAttentionSpec(AttentionSpec):
     """Attention that keeps nothing between steps."""
 
@@ -275,7 +271,6 @@ class EncoderOnlyAttentionSpec(AttentionSpec):
         return 0
 
 
-@dataclass(frozen=True, kw_only=True)
 class CrossAttentionSpec(AttentionSpec):
     """The encoder's states of an encoder-decoder model."""
 

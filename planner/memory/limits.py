@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from math import ceil
 from typing import Literal
 
 from ..deployment import Deployment
@@ -219,19 +220,25 @@ def least_utilization(deployment: Deployment, resolution: Resolution, made: Budg
 
     The rest of the budget does not depend on it.
     """
-    low, high = 1, 100
     best = [kv.best - made.requested.best for kv in made.kv_cache]
 
-    def starts(hundredth: int) -> bool:
-        requested = made.total.best * hundredth / 100
-        if requested > made.free.best:
-            return False
-        return not constraints(deployment, resolution, [int(requested + off) for off in best], False).broken
+    def left(hundredth: int) -> list[int]:
+        return [int(made.total.best * hundredth / 100 + off) for off in best]
 
-    while high > low and made.total.best * high / 100 > made.free.best:
-        high -= 1
-    if not starts(high):
+    def starts(hundredth: int) -> bool:
+        return not constraints(deployment, resolution, left(hundredth)).broken
+
+    high = min(100, int(made.free.best * 100 / made.total.best))
+    if high < 1 or not starts(high):
         return None
+    # The search begins where one request of the full length fits, mostly the answer.
+    found = _needs(deployment, resolution, len(best))
+    guess = min(high, max(1, max(ceil((found - off) * 100 / made.total.best) for off in best)))
+    if starts(guess):
+        while guess > 1 and starts(guess - 1):
+            guess -= 1
+        return guess / 100
+    low = guess + 1
     while low < high:
         middle = (low + high) // 2
         if starts(middle):
@@ -239,6 +246,21 @@ def least_utilization(deployment: Deployment, resolution: Resolution, made: Budg
         else:
             low = middle + 1
     return high / 100
+
+
+def _needs(deployment: Deployment, resolution: Resolution, stages: int) -> int:
+    """About the bytes that one request of the full length needs; 0: not known."""
+    try:
+        kv_cache(deployment, resolution, [_LITTLE] * stages)
+    except KVCacheTooSmall as error:
+        return error.needed_bytes
+    except StartupError:
+        return 0
+    return 0
+
+
+_LITTLE = 256 << 20
+"""Bytes that hold a block of any model, and no long request."""
 
 
 def requests_by_length(

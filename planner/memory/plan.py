@@ -103,8 +103,26 @@ class CapacityPlan:
 
     @cached_property
     def max_model_len_that_fits(self) -> int:
-        """The longest max_model_len that starts, by vLLM's own search, tokens; 0: none."""
-        return largest_model_len(self.deployment, self.resolution, self.best.kv_bytes)
+        """The longest max_model_len that starts by the best values, tokens; 0: none.
+
+        It is what vLLM's own search finds, but that buffers of longer requests take memory themselves.
+        """
+        found = self._longest_in(self.best.kv_bytes)
+        if self.budget is None or found in (0, self.resolution.max_model_len):
+            return found
+        again = self._longest_beside(found)
+        if again <= found:
+            return again
+        return again if self._longest_beside(again) >= again else found
+
+    def _longest_in(self, kv_bytes: Sequence[int]) -> int:
+        return largest_model_len(self.deployment, self.resolution, kv_bytes)
+
+    def _longest_beside(self, length: int) -> int:
+        """The longest that fits in what the budget leaves with a max_model_len of `length`."""
+        deployment = self.deployment.model_copy(update={"max_model_len": length})
+        budget, _ = make_budget(deployment, resolve(deployment), self.request)
+        return self._longest_in([left.best for left in budget.kv_cache])
 
     @cached_property
     def max_num_seqs_that_fits(self) -> int:

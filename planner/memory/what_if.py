@@ -16,7 +16,7 @@ from ..resolve.memory_deduction import VARIABLE
 from ..vocabulary import CUDAGraphMode
 from .graph_savings import Change, changes
 from .limits import constraints
-from .plan import CapacityPlan, MemoryRequest, make_budget
+from .plan import CapacityPlan, MemoryRequest, capacity_in, make_budget
 
 FEWEST_SIZES = 8
 """A list of so few sizes is not worth shortening."""
@@ -135,16 +135,41 @@ def buy_backs(made: CapacityPlan) -> tuple[BuyBack, ...]:
     """What fewer sizes, other modes, or the environment switch would give back; () where there is no budget."""
     if made.budget is None or made.resolution.cudagraph_mode is CUDAGraphMode.NONE:
         return ()
-    now = outcome(Variant("", made.deployment, made.request))
+    now = _with_layers_of(made, "", made.deployment)
     found = []
     for change in _changes(made):
         changed = made.deployment.model_copy(update=change.fields)
-        then = outcome(Variant(change.text, changed, made.request))
-        if then.kv_bytes is None:
+        try:
+            then = _with_layers_of(made, change.text, changed)
+        except CgplanError:
             continue
         more = None if then.tokens is None or now.tokens is None else then.tokens - now.tokens
-        found.append(BuyBack(change.text, then, then.kv_bytes - (now.kv_bytes or 0), more, change.price))
+        found.append(BuyBack(change.text, then, (then.kv_bytes or 0) - (now.kv_bytes or 0), more, change.price))
     return tuple(found)
+
+
+def _with_layers_of(made: CapacityPlan, name: str, deployment: Deployment) -> Outcome:
+    """What becomes of `deployment`, which differs from that of `made` in its graphs only: the layers are the same."""
+    resolution = resolve(deployment)
+    budget, _ = make_budget(deployment, resolution, made.request)
+    available = [left.best for left in budget.kv_cache]
+    held = capacity_in(made.deployment, made.resolution, available, made.request.auto_fit)
+    errors = [(found.code, found.message) for found in budget.findings if found.severity == "error"]
+    if held.refusal is not None:
+        errors.append((held.refusal.code, held.refusal.message))
+    return Outcome(
+        name=name,
+        fits=not errors,
+        kv_bytes=min(available),
+        num_blocks=held.plan.num_blocks if held.plan is not None else None,
+        tokens=held.plan.tokens if held.plan is not None else None,
+        max_concurrency=held.plan.max_concurrency if held.plan is not None else None,
+        max_model_len=held.plan.max_model_len if held.plan is not None else None,
+        graphs=resolution.graph_count(),
+        graph_bytes=budget.tightest.graphs.best,
+        deducted_bytes=budget.tightest.deducted.best,
+        why_not=errors[0] if errors else ("", ""),
+    )
 
 
 def _changes(made: CapacityPlan) -> Iterable[Change]:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from ..releases import SUPPORTED, holds
 from ..trace import Rule
-from .rules import FAMILIES, all_rules, parts_of
+from ..rules import all_rules
+from .rules import FAMILIES, parts_of
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError, shorten
-from ..trace import RULES, Rule
+from ..rules import all_rules
+from ..trace import Rule
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -21,17 +22,6 @@ FAMILIES = {
     "8": "Environment and version",
     "9": "Input",
 }
-
-
-def all_rules() -> dict[str, Rule]:
-    """Every rule by code, in the order of the codes."""
-    # Importing them fills RULES.
-    from .. import input_rules, resolve  # noqa: F401
-    from ..check import families, suppress  # noqa: F401
-    from ..memory import budget_rules, kv_cache  # noqa: F401
-    from ..resolve import memory_deduction  # noqa: F401
-
-    return dict(sorted(RULES.items()))
 
 
 def find(code: str) -> Rule:

@@ -17,7 +17,8 @@ from ..inputs.launches.launch import Launch, Source
 from ..trace import RULES
 from .check_places import line_text, region, region_of
 from .check_results import NAMES, FileResult, forward
-from .rules import all_rules, parts_of
+from ..rules import all_rules
+from .rules import parts_of
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/os/schemas/sarif-schema-2.1.0.json"
 LEVELS = {"error": "error", "warning": "warning", "info": "note"}

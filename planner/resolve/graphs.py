@@ -76,11 +76,11 @@ Captures = dict[CUDAGraphMode, tuple[Graph, ...]]
 
 
 def check_batch(num_tokens: object, num_reqs: object, max_query_len: object, num_active_loras: object) -> None:
-    """Refuse what is no batch."""
+    """Refuse what is no batch; one without tokens is an idle step."""
     for name, value, least in (
-        ("num_tokens", num_tokens, 1),
-        ("num_reqs", num_reqs, 1),
-        ("max_query_len", max_query_len, 1),
+        ("num_tokens", num_tokens, 0),
+        ("num_reqs", num_reqs, 0),
+        ("max_query_len", max_query_len, 0),
         ("num_active_loras", num_active_loras, 0),
     ):
         if value is None and name in ("num_reqs", "max_query_len"):

@@ -127,8 +127,7 @@ class Resolution:
             has_prefill: some request is in prefill.
 
         Raises:
-            InputError: a count is no whole number, there is no token or request, or there are more requests than
-                tokens.
+            InputError: a count is negative or no whole number, or there are more requests than tokens.
         """
         check_batch(num_tokens, num_reqs, max_query_len, num_active_loras)
         if num_reqs is None:

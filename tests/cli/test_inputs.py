@@ -266,7 +266,12 @@ def test_one_of_several_servers(cgplan: Run, which: str, seqs: int) -> None:
 
 def test_several_servers_are_listed(cgplan: Run) -> None:
     Path("two.yaml").write_text(pod("quail") + "---\n" + pod("heron"))
-    for line in ("resolve two.yaml", "resolve two.yaml --launch 3", "resolve two.yaml --launch 9", "resolve two.yaml --launch o"):
+    for line in (
+        "resolve two.yaml",
+        "resolve two.yaml --launch 3",
+        "resolve two.yaml --launch 9",
+        "resolve two.yaml --launch o",
+    ):
         status, out, err = cgplan(line)
         assert (status, out) == (2, "")
         assert len(err.splitlines()) == 1

@@ -15,7 +15,7 @@ import cgplan as package
 from cgplan.cli.app import run
 from cgplan.releases import holds
 from cgplan.report import registry
-from cgplan.report.rules import all_rules
+from cgplan.rules import all_rules
 
 Run = Callable[[str], tuple[int, str, str]]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cgplan.check import Diagnostic, Report, TokenEdit, check, check_launch
@@ -104,3 +104,18 @@ def test_a_manifest(item: str) -> None:
     (one,) = of_code(check_launch(ask(launch)), "CG954")
     assert one.at is not None
     assert (one.at.span.line, one.at.span.column) == (8, 11)
+
+
+SLIPS = (
+    "--model Qwen/Qwen3-8B", "--max-num-seqs 8", "-tp 4", "--enforce-eager ", "-cc.mode 3", '-cc {"mode": 3}', "-O 3",
+    "--config x.yaml", "\u2014max-num-seqs 3", "\u2013cc.mode=3", "--max-num-sek 3",
+    "--model=a --port 3", "--served-model-name a b", "--api-key k", "--lora-modules a=b c=d", "Qwen/Qwen3-4B",
+    "--model", "--max-num-seqs", "8",
+)  # fmt: skip
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.sampled_from(SLIPS), max_size=5))
+def test_any_of_them_together_are_checked(words: list[str]) -> None:
+    report = report_of("Qwen/Qwen3-8B", *words)
+    assert len(of_code(report, "CG954")) <= len(words)

@@ -10,7 +10,8 @@ import pytest
 import cgplan
 import cgplan.cli
 from cgplan.errors import InputError
-from cgplan.report.rules import all_rules, as_document, find
+from cgplan.report.rules import as_document, find
+from cgplan.rules import all_rules
 
 CODE = re.compile(r"""["'](CG\d{3})["']""")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from resolve_helpers import V1, outcome
 
-from cgplan import Batch, CUDAGraphMode
+from cgplan import CUDAGraphMode
 from cgplan.resolve.padding import padded, round_up, table
 
 SIZES = [1, 2, 4, 8, 16]
@@ -71,4 +71,4 @@ def test_c7_mean_waste_of_the_51_sizes() -> None:
 
 
 def test_waste_of_nothing_is_nothing() -> None:
-    assert outcome().dispatch_batch(Batch(0, 0, 0)).waste(0) == 0.0
+    assert outcome().dispatch(0).waste(0) == 0.0

@@ -16,17 +16,19 @@ This page is written by `python tools/accuracy`; never edit it by hand. Measured
 COMPONENTS = """\
 ## The budget
 
-The error is predicted over measured less 1; "within bounds" is the share of rows whose value lies in low to high. Runs with
-pipeline parallelism are left out: their logs mix the values of several ranks. Weights, activations and the KV cache are worked out
-from the model's shape, nothing is fitted to these rows. What lies outside torch is a constant measured on these GPUs. The coefficients
-of graph memory are fitted to rows among these; figures with each model left out of its own fit are in
-[graph-memory.md](graph-memory.md).
+The error is predicted over measured less 1; "within bounds" is the share of rows whose value lies in low to high. Runs
+with pipeline parallelism are left out: their logs mix the values of several ranks. Weights, activations and the KV
+cache are worked out from the model's shape, nothing is fitted to these rows. What lies outside torch is a constant
+measured on these GPUs. The coefficients of graph memory are fitted to rows among these; figures with each model left
+out of its own fit are in [graph-memory.md](graph-memory.md). Rows g3-4b and q35-4b were started with no images allowed
+(`--limit-mm-per-prompt`), which the budget does not model: it plans for the vision encoder.
 """
 KV = """\
 ## The KV cache, given its bytes
 
-Blocks, block size, reported tokens and maximum concurrency, all of them as printed. Where a log prints the bytes with two digits, the
-blocks have to lie within what those digits mean, and tokens and concurrency have to be exact for one number of blocks within.
+Blocks, block size, reported tokens and maximum concurrency, all of them as printed. Where a log prints the bytes with
+two digits, the blocks have to lie within what those digits mean, and tokens and concurrency have to be exact for one
+number of blocks within.
 """
 REASONS = {
     "tp1pp2dp1": "pipeline parallelism: the bytes were printed by one rank, the blocks are those of the tightest",

@@ -120,15 +120,14 @@ class Remark(NamedTuple):
 
     Attributes:
         kind: `unknown_value` (a variable's value is not in the file; the option was left out), `cut_off` (tokens that
-            look as if they belonged to the command do not), `template` (to be rendered first), `not_in_file` (what is usual is
-            assumed), `not_read` (a part
-            that cannot be read), `no_launch`, `not_text` (an item of a list that has to be a text), `not_a_list` (a
-            text that has to be a list), `not_nvidia` (runs on other accelerators), `ignored_key` (a key that the
-            chart passes over), `duplicate_key` (the last one counts), `quotes_lost`, `braces`, `pattern`, `tilde` (a
-            shell changes the word, or does not), `not_expanded` (no shell puts the variable in), `not_json` (an
-            exec form that is none), `not_exported` (a variable that vLLM does not see), `condition` (only under
-            a condition), `several_values` (one of them was taken), `stray_backslash` (compose joins no lines at a
-            backslash).
+            look as if they belonged to the command do not), `template` (to be rendered first), `not_in_file` (what is
+            usual is assumed), `not_read` (a part that cannot be read), `no_launch`, `not_text` (an item of a list that
+            has to be a text), `not_a_list` (a text that has to be a list), `not_nvidia` (runs on other accelerators),
+            `ignored_key` (a key that the chart passes over), `duplicate_key` (the last one counts), `quotes_lost`,
+            `braces`, `pattern`, `tilde` (a shell changes the word, or does not), `not_expanded` (no shell puts the
+            variable in), `not_json` (an exec form that is none), `not_exported` (a variable that vLLM does not see),
+            `condition` (only under a condition), `several_values` (one of them was taken), `stray_backslash` (compose
+            joins no lines at a backslash).
         message, fix: one line each.
         span: where.
     """
