@@ -8,7 +8,7 @@ from typing import NamedTuple
 from cgplan.check.diagnostic import ConfigEdit, Diagnostic, TokenEdit
 from cgplan.errors import InputError
 from cgplan.inputs.launches import Launch, Reading, Source
-from cgplan.inputs.launches.edit.rewrite import Rewritten, read_again, rewritten, target_of
+from cgplan.inputs.launches.edit.rewrite import Rewritten, cost_of, read_again, rewritten, target_of
 from cgplan.report.check_results import LINE, FileResult
 
 from . import streams
@@ -85,11 +85,7 @@ def _reason(result: Rewritten, launch: Launch, one: Diagnostic) -> str:
 
 
 MAX_READ = 1_500_000
-"""Characters of one text that are read again to offer the fixes of its findings one by one."""
-
-
-SERVER = 200
-"""Characters that a server counts for beside its text."""
+"""What may be spent on one text, as of `cost_of`, to offer the fixes of its findings one by one."""
 
 
 class Alone:
@@ -114,7 +110,7 @@ class Alone:
         """What a text holds; of the text as it is, what it held before."""
         if source.text != self.text:
             reading = read_again(source)
-            self.left -= len(source.text) + SERVER * len(reading.launches)
+            self.left -= cost_of(source.text, reading.launches)
             return reading
         self.reading = self.reading or read_again(source)
         return self.reading

@@ -11,7 +11,7 @@ from .complete import Candidate
 
 Maker = Callable[[], Iterable[Candidate]]
 
-FILES = ("--settings", "--sarif-file", "--exclude")
+FILES = ("--settings", "--sarif-file", "--exclude", "--profile", "--weights", "--compare-with")
 """Options whose value is a path."""
 
 
@@ -103,6 +103,7 @@ VALUES: dict[str, Maker] = {
 
 ARGUMENTS: dict[str, Maker] = {
     "resolve": models,
+    "plan": models,
     "diff": models,
     "backends": models,
     "models": models,

@@ -171,9 +171,30 @@ class DeploymentOptions:
     kv_cache_dtype: Annotated[_Text, _attention("--kv-cache-dtype", help="auto, bfloat16, fp8, fp8_e4m3, ...")] = None
     block_size: Annotated[_Text, _attention("--block-size", metavar="N", help="Tokens of a KV cache block.")] = None
     num_gpu_blocks: Annotated[
-        _Text,
-        _attention("--num-gpu-blocks-override", "--num-gpu-blocks", metavar="N", help="KV cache blocks, where known."),
+        _Text, _attention("--num-gpu-blocks", metavar="N", help="KV cache blocks, where known.")
     ] = None
+    num_gpu_blocks_override: Annotated[
+        _Text, _attention("--num-gpu-blocks-override", metavar="N", help="KV cache blocks, whatever the memory.")
+    ] = None
+    kv_cache_dtype_skip_layers: Annotated[
+        _Text,
+        _attention("--kv-cache-dtype-skip-layers", metavar="LAYER ...", help="Layers that keep the model's type: 0,1."),
+    ] = None
+    disable_hybrid_kv_cache_manager: Annotated[
+        _Bool,
+        _attention(
+            "--disable-hybrid-kv-cache-manager/--no-disable-hybrid-kv-cache-manager",
+            help="One block table for all layers.",
+        ),
+    ] = None
+    mamba_block_size: Annotated[
+        _Text, _attention("--mamba-block-size", metavar="N", help="Tokens of a block of states.")
+    ] = None
+    mamba_cache_dtype: Annotated[_Text, _attention("--mamba-cache-dtype", help="Type of Mamba's states.")] = None
+    mamba_ssm_cache_dtype: Annotated[
+        _Text, _attention("--mamba-ssm-cache-dtype", help="Type of the SSM part of Mamba's states.")
+    ] = None
+    mamba_cache_mode: Annotated[_Text, _attention("--mamba-cache-mode", help="none, align or all.")] = None
     kv_transfer_config: Annotated[_Texts, _attention("--kv-transfer-config", metavar="JSON", help="KV connector.")] = (
         None
     )

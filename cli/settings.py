@@ -18,7 +18,8 @@ PASSED_ON = (
     "runner", "dtype", "quantization", "vllm", "usage_context", "enable_chunked_prefill", "enable_prefix_caching",
     "async_scheduling", "performance_mode", "enforce_eager", "attention_backend", "attention_support",
     "kv_cache_dtype", "distributed_executor_backend", "enable_expert_parallel", "all2all_backend", "enable_dbo",
-    "enable_lora", "specialize_active_lora",
+    "enable_lora", "specialize_active_lora", "disable_hybrid_kv_cache_manager", "mamba_cache_dtype",
+    "mamba_ssm_cache_dtype", "mamba_cache_mode",
 )  # fmt: skip
 """Options whose value is the Deployment field of the same name."""
 
@@ -27,6 +28,7 @@ WHOLE = (
     "block_size", "num_gpu_blocks", "tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size",
     "decode_context_parallel_size", "prefill_context_parallel_size", "nnodes", "ubatch_size",
     "dbo_decode_token_threshold", "dbo_prefill_token_threshold", "max_loras", "max_lora_rank",
+    "num_gpu_blocks_override", "mamba_block_size",
 )  # fmt: skip
 """The same for whole numbers."""
 
@@ -59,6 +61,10 @@ def _add_numbers(options: DeploymentOptions, fields: dict[str, Any], assumptions
             assumptions.append("max_model_len auto: the model's own length is taken; what fits is not looked at.")
         else:
             fields["max_model_len"] = values.human(options.max_model_len, "--max-model-len")
+    if fields.get("num_gpu_blocks_override", 0) > 0:
+        fields.setdefault("num_gpu_blocks", fields["num_gpu_blocks_override"])
+    if options.kv_cache_dtype_skip_layers is not None:
+        fields["kv_cache_dtype_skip_layers"] = tuple(options.kv_cache_dtype_skip_layers.replace(",", " ").split())
     if options.optimization_level is not None:
         fields["optimization_level"] = values.level(options.optimization_level)
     if options.cudagraph_capture_sizes is not None:

@@ -39,6 +39,7 @@ from cgplan.cli.check_files import Checker, Wanted
 from cgplan.cli.check_output import OUTPUTS, Form, show
 from cgplan.cli.options import DeploymentOptions
 from cgplan.deployment import LATEST
+from cgplan.errors import InputError
 from cgplan.inputs.launches import Launch, Source, Span, read
 from cgplan.inputs.launches.edit.kinds import CannotEdit
 from cgplan.inputs.launches.edit.rewrite import rewritten
@@ -168,7 +169,11 @@ class Fuzzer:
         def check() -> FileResult:
             return checker.line(given) if isinstance(given, list) else checker.source(given)
 
-        found = check()
+        try:
+            found = check()
+        except InputError:  # what stands behind -- cannot be read; the command says so in one line
+            self.counts["lines refused in one line"] += 1
+            return
         self._count(found)
         for wrong in _misplaced(found):
             raise Wrong(wrong)

@@ -12,7 +12,7 @@ from typing import Any
 from ..vocabulary import CUDAGraphMode
 from .budget import StageBudget
 from .estimates import Interval
-from .plan import Capacity, CapacityPlan, vllm_estimate
+from .plan import Capacity, CapacityPlan, capture_time, vllm_estimate
 from .what_if import BuyBack
 
 SCHEMA_VERSION = 1
@@ -68,6 +68,7 @@ def as_document(
             "PIECEWISE": resolution.graph_count(CUDAGraphMode.PIECEWISE),
             "total": resolution.graph_count(),
         },
+        "capture_seconds": _seconds(made),
         "stages": [_stage(own) for own in budget.stages] if budget is not None else [],
         "alternatives": [_alternative(one) for one in bought],
         "findings": [asdict(finding) for finding in made.findings],
@@ -81,6 +82,11 @@ def as_document(
 
 def bounds(value: Interval) -> dict[str, int]:
     return {"low": value.low, "best": value.best, "high": value.high}
+
+
+def _seconds(made: CapacityPlan) -> dict[str, float] | None:
+    found = capture_time(made)
+    return None if found is None else {"low": found.low, "best": found.best, "high": found.high}
 
 
 def _graph_parts(made: CapacityPlan) -> dict[str, dict[str, int]]:
@@ -157,6 +163,9 @@ def _sources(made: CapacityPlan, stage: StageBudget | None) -> dict[str, str]:
         "graph_bytes": stage.graphs.source,
         "kv_bytes": stage.kv_cache.source,
     }
+    time = capture_time(made)
+    if time is not None:
+        found["capture_seconds"] = time.basis
     if estimate is not None:
         found["vllm_graph_estimate_bytes"] = estimate.source
     return found

@@ -22,6 +22,14 @@ class BoundsPart(_Part):
     high: int
 
 
+class SecondsPart(_Part):
+    """Seconds."""
+
+    low: float
+    best: float
+    high: float
+
+
 class RefusalPart(_Part):
     """Why vLLM would not start."""
 
@@ -177,6 +185,7 @@ class PlanDocument(_Part):
     capacity: CapacitiesPart
     kv_groups: list[GroupPart]
     graphs: GraphsPart
+    capture_seconds: SecondsPart | None = Field(description="as long as capture took elsewhere; see sources")
     stages: list[StagePart]
     alternatives: list[AlternativePart]
     findings: list[FindingPart]

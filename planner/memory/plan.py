@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from ..deployment import Deployment
 from ..errors import StartupError
+from ..releases import table
 from ..resolve import Overrides, Resolution, resolve
 from ..resolve.overrides import NONE as NO_OVERRIDES
 from ..trace import Finding
@@ -108,7 +109,7 @@ class CapacityPlan:
         It is what vLLM's own search finds, but that buffers of longer requests take memory themselves.
         """
         found = self._longest_in(self.best.kv_bytes)
-        if self.budget is None or found in (0, self.resolution.max_model_len):
+        if self.budget is None or self.request.auto_fit or found in (0, self.resolution.max_model_len):
             return found
         again = self._longest_beside(found)
         if again <= found:
@@ -239,6 +240,33 @@ def vllm_estimate(made: CapacityPlan) -> Interval | None:
     if made.request.known.graph_estimate is not None:
         return exactly(made.request.known.graph_estimate, made.request.known.source)
     return made.graphs.estimate if made.graphs is not None else None
+
+
+class CaptureTime(NamedTuple):
+    """How long the capture of all graphs takes, as it took elsewhere.
+
+    Attributes:
+        low, best, high: seconds.
+        share: of the engine's start, low, best and high.
+        basis: what it is from.
+    """
+
+    low: float
+    best: float
+    high: float
+    share: tuple[float, float, float]
+    basis: str
+
+
+def capture_time(made: CapacityPlan) -> CaptureTime | None:
+    """How long capture takes; None: there are no graphs."""
+    graphs = made.resolution.graph_count()
+    if not graphs:
+        return None
+    known = table("capture_time")
+    low, best, high = (round(graphs * seconds, 1) for seconds in known["seconds_a_graph"])
+    least, middle, most = known["share_of_start"]
+    return CaptureTime(low, best, high, (least, middle, most), known["basis"])
 
 
 def _in_given_bytes(

@@ -32,7 +32,7 @@ def page(
     lengths = words.lengths(made)
     if len(lengths) > 1:
         lines += ["", *_table(("tokens a request", "requests at once"), lengths, right=(0, 1))]
-    graphs = list(words.graph_lines(made))
+    graphs = [line for line in (*words.graph_lines(made), words.time_line(made)) if line]
     if graphs:
         lines += ["", "## CUDA graphs", "", *(f"- {cell(line)}" for line in graphs)]
     if bought:

@@ -66,7 +66,7 @@ def show(
     out.print()
     out.print(_pairs(words.cache_lines(made)))
     _show_lengths(out, made)
-    lines = list(words.graph_lines(made))
+    lines = [line for line in (*words.graph_lines(made), words.time_line(made)) if line]
     if lines:
         show_list(out, "CUDA graphs", lines)
     _show_bought(out, bought)
@@ -170,20 +170,10 @@ def _show_bought(out: Console, bought: Sequence[BuyBack]) -> None:
         return
     out.print()
     out.print(Text("What other CUDA graphs give the KV cache", style="key"))
-    if out.width < WIDE:
-        for change, _, taken, gained, tokens, cost in words.bought_rows(bought):
-            out.print(Text(change))
-            more = f", {tokens} tokens" if tokens else ""
-            out.print(Padding(Text(f"{gained}{more}; graphs take {taken} GiB; {cost}"), (0, 0, 0, 2)))
-        return
-    table = _table(words.BOUGHT_HEAD, left=1)
-    table.columns[0].overflow = "fold"
-    table.columns[0].no_wrap = False
-    table.columns[-1].justify = "left"
-    table.columns[-1].no_wrap = False
-    for row in words.bought_rows(bought):
-        table.add_row(*(Text(cell) for cell in row))
-    out.print(table)
+    for change, graphs, taken, gained, tokens, cost in words.bought_rows(bought):
+        out.print(Text(change))
+        more = f", {tokens} tokens" if tokens else ""
+        out.print(Padding(Text(f"{gained}{more}; {graphs} graphs take {taken} GiB; {cost}"), (0, 0, 0, 2)))
 
 
 def _show_findings(out: Console, findings: Sequence[Finding]) -> None:

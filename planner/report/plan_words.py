@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from ..memory.estimates import GIB, MIB, Interval
 from ..memory.limits import MOST_SEQS
-from ..memory.plan import CapacityPlan, capacity_in, vllm_estimate
+from ..memory.plan import CapacityPlan, capacity_in, capture_time, vllm_estimate
 from ..memory.what_if import BuyBack, Outcome
 from ..resolve.memory_deduction import VARIABLE
 from ..vocabulary import CUDAGraphMode
@@ -119,6 +119,18 @@ def graph_lines(made: CapacityPlan) -> Iterator[str]:
             yield "The KV cache gives the estimate up, which is about what capture takes."
     else:
         yield f"The KV cache gives up nothing for them ({budget.deduction.reason.rstrip('.')}): they come on top."
+
+
+def time_line(made: CapacityPlan) -> str:
+    """How long capture takes; "" without graphs."""
+    found = capture_time(made)
+    if found is None:
+        return ""
+    least, middle, most = found.share
+    return (
+        f"Capture takes about {found.best:.0f} s ({found.low:.0f} to {found.high:.0f}), {middle:.0%} of the engine's"
+        f" start ({least:.0%} to {most:.0%}), going by {found.basis}."
+    )
 
 
 def _tokens_of(made: CapacityPlan, size: int) -> int:

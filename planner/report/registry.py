@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from ..releases import SUPPORTED, holds
-from ..trace import Rule
 from ..rules import all_rules
+from ..trace import Rule
 from .rules import FAMILIES, parts_of
 
 if TYPE_CHECKING:

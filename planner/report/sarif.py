@@ -14,16 +14,18 @@ from ..check.diagnostic import Diagnostic, Related
 from ..errors import CgplanError
 from ..inputs.launches.asked import Located
 from ..inputs.launches.launch import Launch, Source
+from ..rules import all_rules
 from ..trace import RULES
 from .check_places import line_text, region, region_of
 from .check_results import NAMES, FileResult, forward
-from ..rules import all_rules
 from .rules import parts_of
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/os/schemas/sarif-schema-2.1.0.json"
 LEVELS = {"error": "error", "warning": "warning", "info": "note"}
 ROOT = "%SRCROOT%"
 FINGERPRINT = "cgplan/v1"
+MAX_LINE = 2000
+"""Characters of a line by which a finding is known again."""
 
 Mender = Callable[[Source, Launch, Diagnostic], "str | None"]
 """The text of a source after the edits of a diagnostic, or None where they cannot be made."""
@@ -144,7 +146,8 @@ def artifact(name: str) -> dict[str, Any]:
 
 def _fingerprint(file: FileResult, launch: Launch | None, one: Diagnostic, counts: Counter[str]) -> str:
     """The same for the same finding of the same line, wherever the line has moved to."""
-    line = file.secrets.mask(line_text(one.at.source, one.at.span.start).strip()) if one.at is not None else ""
+    line = line_text(one.at.source, one.at.span.start).strip()[:MAX_LINE] if one.at is not None else ""
+    line = file.secrets.mask(line)
     label = launch.label if launch is not None and not launch.label.startswith("line ") else ""
     text = "\0".join((one.code, forward(file.name) if file.name not in NAMES else file.name, label, line))
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]

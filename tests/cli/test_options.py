@@ -68,6 +68,14 @@ def asked(line: str | list[str]) -> Asked:
         ("--kv-cache-dtype fp8", "kv_cache_dtype", "fp8"),
         ("--block-size 32", "block_size", 32),
         ("--num-gpu-blocks-override 100", "num_gpu_blocks", 100),
+        ("--num-gpu-blocks-override 100", "num_gpu_blocks_override", 100),
+        ("--num-gpu-blocks 100", "num_gpu_blocks_override", None),
+        ("--kv-cache-dtype-skip-layers 0,3", "kv_cache_dtype_skip_layers", ("0", "3")),
+        ("--disable-hybrid-kv-cache-manager", "disable_hybrid_kv_cache_manager", True),
+        ("--mamba-block-size 64", "mamba_block_size", 64),
+        ("--mamba-cache-dtype float32", "mamba_cache_dtype", "float32"),
+        ("--mamba-ssm-cache-dtype float16", "mamba_ssm_cache_dtype", "float16"),
+        ("--mamba-cache-mode align", "mamba_cache_mode", "align"),
         (
             '--kv-transfer-config {"kv_connector":"P2pNcclConnector"}',
             "kv_transfer_config.kv_connector",
@@ -126,7 +134,7 @@ def test_every_plain_option_is_passed_on() -> None:
         "model_tag", "model", "gpu", "gpu_memory_bytes", "env", "software", "max_model_len", "optimization_level",
         "cudagraph_mode", "cudagraph_capture_sizes", "compilation_config", "attention_config", "kv_transfer_config",
         "speculative_config", "spec_method", "spec_tokens", "spec_model",
-        "assume_release",
+        "assume_release", "kv_cache_dtype_skip_layers",
     }  # fmt: skip
     assert set(DeploymentOptions.__annotations__) == elsewhere | set(settings.PASSED_ON) | set(settings.HUMAN) | set(
         settings.WHOLE

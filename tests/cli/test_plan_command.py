@@ -104,7 +104,7 @@ class TestDocument:
         assert found["kv_bytes"] == {"low": 9 * GIB, "best": 9 * GIB, "high": 9 * GIB}
         assert found["requested_bytes"] is None
         # 36 layers of 8 heads of 128, keys and values of 2 bytes: 2,304 KiB a block of 16 tokens.
-        assert (found["num_blocks"], found["kv_tokens"]) == (4096, 65520)
+        assert (found["num_blocks"], found["kv_tokens"]) == (4096, 65536)
 
     def test_given_values(self, cgplan: Run) -> None:
         found = document(cgplan, *QWEN, "--weights-bytes", "20G", "--graph-bytes", "1G", "--free-bytes", "79G")
@@ -147,7 +147,7 @@ class TestDocument:
         assert (one["tokens"], two["tokens"]) == (found["kv_tokens"], found["compared_with"]["kv_tokens"])
 
     def test_schema(self, cgplan: Run) -> None:
-        assert json.loads(cgplan("schema", "plan")[1])["title"] == "PlanDocument"
+        assert "PlanDocument" in json.loads(cgplan("schema", "plan")[1])["$defs"]
         assert json.loads(cgplan("schema", "profile")[1])["title"] == "Profile"
 
 
@@ -182,7 +182,8 @@ class TestWhatIf:
 
     @pytest.mark.parametrize(
         "asked",
-        ["", "max-num-seqs", "max-num-seqs=", "=1", "max-num-seqs=1,,2", "max-num-seqs=9..1", "max-num-seqs=1..99999999",
+        ["", "max-num-seqs", "max-num-seqs=", "=1", "max-num-seqs=1,,2", "max-num-seqs=9..1",
+         "max-num-seqs=1..99999999",
          "max-num-seqs=1..5:0", "nonsense=1", "env=A=1", "enforce-eager=maybe", "gpu-memory-utilization=2", "gpu=nope",
          "max-num-seqs=x", "model=nope/nope"],
     )  # fmt: skip
@@ -240,7 +241,8 @@ class TestProfile:
     [
         ["--gpu-memory-utilization", "0"], ["--gpu-memory-utilization", "1.5"], ["--gpu-memory-utilization", "nan"],
         ["--kv-bytes", "-1"], ["--kv-bytes", "x"], ["--kv-bytes", "1G", "--kv-cache-memory-bytes", "1G"],
-        ["--weights", "/nonexistent"], ["--weights", "/tmp", "--weights-bytes", "1"], ["--profile", "/nonexistent.json"],
+        ["--weights", "/nonexistent"], ["--weights", "/tmp", "--weights-bytes", "1"],
+        ["--profile", "/nonexistent.json"],
         ["--compare-with", "'"], ["--compare-with", ""], ["--compare-with", "nonexistent.yaml"], ["--fail-on", "x"],
         ["--tensor-parallel-size", "x"],
     ],

@@ -31,6 +31,7 @@ app()
 RUNS = 15
 MANIFEST = Path(__file__).parents[2] / "fixtures" / "launches" / "public" / "deployment-command-first.yaml"
 MANIFESTS = 1000
+VARIANTS = 1000
 CGPLAN = Path(sys.executable).with_name("cgplan")
 # A shell that forbids bytecode files would have the package compiled anew at every run.
 ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
@@ -114,12 +115,26 @@ def seconds_of_manifests() -> float:
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
+def seconds_of_what_if() -> float:
+    """Processor time of a what-if over `VARIANTS` values of --max-num-seqs."""
+    from cgplan import Deployment, load_model, plan
+    from cgplan.cli.plan_variants import what_if
+
+    made = plan(Deployment(model=load_model("Qwen/Qwen3-8B")))
+    start = time.process_time()
+    what_if(made, f"max-num-seqs=1..{VARIANTS}")
+    return time.process_time() - start
+
+
 def main() -> int:
     bare = [sys.executable, "-c", BARE]
     rate = resolutions_per_second()
     cold, cold_ms, bare_ms = ratio([str(CGPLAN), "resolve", "--json"], bare)
     line = ["vllm", "serve", "Qwen/Qwen3-8B", "--max-num-seqs", "300"]
     check, check_ms, beside_ms = ratio([str(CGPLAN), "check", "--fail-on", "never", "--", *line], bare)
+    asked = ["plan", "--model", "Qwen/Qwen3-8B", "--gpu", "h100", "--json"]
+    planned, planned_ms, bare_beside_ms = ratio([str(CGPLAN), *asked], bare)
+    variants = seconds_of_what_if()
     manifests = seconds_of_manifests()
     version, version_ms, pass_ms = ratio([str(CGPLAN), "--version"], [sys.executable, "-c", "pass"])
     rows = [
@@ -135,6 +150,18 @@ def main() -> int:
             f"{check:.2f} ({check_ms:.0f} ms to {beside_ms:.0f} ms)",
             "at most 1.6",
             check <= 1.6,
+        ),
+        (
+            "cgplan plan of one model, cold, against a bare typer + pydantic + rich program",
+            f"{planned:.2f} ({planned_ms:.0f} ms to {bare_beside_ms:.0f} ms)",
+            "at most 1.6",
+            planned <= 1.6,
+        ),
+        (
+            f"cgplan plan --what-if over {VARIANTS:,} values, seconds of one core",
+            f"{variants:.2f}",
+            "at most 2",
+            variants <= 2,
         ),
         (
             f"cgplan check of {MANIFESTS:,} manifests, seconds of one core",

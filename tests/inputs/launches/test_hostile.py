@@ -22,6 +22,8 @@ from cgplan.inputs.launches.kubernetes.container_words import expanded_word
 from cgplan.inputs.launches.reading import MAX_LINES, MAX_REMARKS, MAX_SERVERS, MAX_TOKENS
 from cgplan.inputs.launches.shell.commands import Word, in_words
 from cgplan.inputs.launches.systemd import MAX_COMMAND
+from cgplan.report.check_results import FileResult, launch_result
+from cgplan.report.sarif import log
 
 SECONDS = 2.0
 """Of the processor, for what takes some tenths of one."""
@@ -167,6 +169,33 @@ def test_a_place_in_an_empty_line_of_a_configuration_file() -> None:
     for at in ask(launch).refused_at:
         assert at is not None
         assert 0 <= at.span.start <= at.span.end <= len(text)
+
+
+def test_carriage_returns_alone_end_lines_for_yaml_only() -> None:
+    source = Source("a.yaml", "model: m\rport: 1\rtensor-parallel-size: 1\rbogus: true\r")
+    (launch,) = read(source).launches
+    asked = ask(launch)
+    assert asked.refused
+    for at in asked.refused_at:
+        assert at is None or at.span == source.span(at.span.start, at.span.end)
+
+
+def test_a_long_text_of_compose_is_refused() -> None:
+    text = "services:\n  s:\n    command: vllm serve m --x " + "y" * 300_000
+    with Watch(), pytest.raises(InputError) as caught:
+        read(Source("compose.yaml", text))
+    assert caught.value.code == "CG914"
+
+
+def test_many_findings_in_a_long_line_are_told_apart() -> None:
+    source = Source("a.sh", "vllm serve m --bogus; " * 60 + "# " + "x y " * 40_000)
+    reading = read(source)
+    results = [launch_result(report, report.diagnostics) for report in map(check_launch, map(ask, reading.launches))]
+    start = time.process_time()
+    document = log([FileResult("a.sh", source, tuple(results))])
+    assert time.process_time() - start < SECONDS
+    prints = [str(one["partialFingerprints"]) for one in document["runs"][0]["results"]]
+    assert len(set(prints)) == len(prints) >= 60
 
 
 def config_of(text: str) -> Source:

@@ -19,6 +19,8 @@ from .configs import files_of
 from .gpus import gpus_of, on_amd
 from .words import put_in, split, with_defaults
 
+MAX_SERVERS = 250
+"""Servers of one text that are read; fewer are looked at, as reading.py says."""
 MAX_EXTENDS = 20
 """Services that one builds upon, one after the other."""
 _SERVICE_KEYS = ("image", "build", "command", "entrypoint", "extends", "environment", "deploy")
@@ -40,6 +42,8 @@ def launches(documents: Sequence[Node], source: Source) -> Reading:
             of_service, notes = _launches(service, source)
             found += of_service
             remarks += notes
+            if len(found) >= MAX_SERVERS:
+                return Reading(tuple(found), tuple(remarks))
     return Reading(tuple(found), tuple(remarks))
 
 

@@ -18,6 +18,8 @@ from ..shell.put_in import put_in as put_in_word
 from ..shell.word import SpanOf, Word
 from ..yaml_nodes import Scalar
 
+MAX_CHARS = 256 * 1024
+"""Longest text of a command."""
 MAX_WORDS = 5000
 """Most words of a command; long ones of vLLM have a hundred."""
 MAX_DEPTH = 10
@@ -97,6 +99,8 @@ class Split(NamedTuple):
 
 def split(scalar: Scalar) -> Split:
     """The words of a command that is one text, as compose splits it."""
+    if len(scalar.text) > MAX_CHARS:
+        raise _too_long(scalar)
     return _Splitter(scalar).split()
 
 
@@ -237,7 +241,7 @@ class _Splitter:
 
 def _too_long(scalar: Scalar) -> InputError:
     return InputError(
-        f"a command of more than {MAX_WORDS} words is not read",
+        f"a command of more than {MAX_WORDS} words or {MAX_CHARS // 1024} KiB is not read",
         code="CG914",
         where=f"line {scalar.span.line}",
         fix="pass the service of the server alone",

@@ -22,7 +22,7 @@ Reread = Callable[[Source], Reading]
 MAX_READS = 120
 """Most times that a text is read again. Fixes that are good need one; the rest are for finding those that are not."""
 MAX_READ = 1_500_000
-"""Characters that are read again in all, the first two times left out."""
+"""What may be spent on reading again, as of `cost_of`; two times are free."""
 MAX_TEXT = 4 * 2**20
 """Longest text that is changed, in characters."""
 
@@ -98,6 +98,7 @@ class _Rewriter:
         self.reread = reread
         self.launches: tuple[Launch, ...] = ()
         self.reads = 0
+        self.spent = 0
         self.faults: dict[int, str] = {}
         self.reasons: dict[int, str] = {}
 
@@ -240,7 +241,7 @@ class _Rewriter:
 
     def _fault(self, text: str, splices: Sequence[Splice], changes: Sequence[_Change]) -> str:
         """What is wrong with a new text; "" where it reads back as meant."""
-        if self.reads >= MAX_READS or (self.reads > 1 and self.reads * len(text) > MAX_READ):
+        if self.reads >= MAX_READS or (self.reads > 1 and self.spent > MAX_READ):
             return "too many fixes of this file fail"
         after = self._read(text)
         if after is None or len(after) != len(self.launches):
@@ -262,9 +263,17 @@ class _Rewriter:
     def _read(self, text: str) -> tuple[Launch, ...] | None:
         self.reads += 1
         try:
-            return self.reread(self.source._replace(text=text)).launches
+            launches = self.reread(self.source._replace(text=text)).launches
         except (InputError, ValueError, RecursionError):
+            self.spent += len(text)
             return None
+        self.spent += cost_of(text, launches)
+        return launches
+
+
+def cost_of(text: str, launches: Sequence[Launch]) -> int:
+    """What it cost to read a text, in characters: a server counts for some hundred, and so do a few of its words."""
+    return len(text) + sum(200 + 20 * len(launch.tokens) for launch in launches)
 
 
 def _same_files(
