@@ -93,6 +93,7 @@ def planned(options: DeploymentOptions, memory: MemoryOptions, line: Pasted, whi
     deployment, assumptions = asked.deployment, list(asked.assumptions)
     if _is_nameless(deployment.model) and options.asked is None:
         deployment = deployment.model_copy(update={"model": _stand_in()})
+    _check_known(options, deployment.model)
     flags, auto_fit = _flags(options, memory)
     if auto_fit:
         deployment = deployment.model_copy(update={"max_model_len": None})
@@ -183,6 +184,20 @@ def _flags(options: DeploymentOptions, memory: MemoryOptions) -> tuple[MemoryFla
 
 def _is_nameless(model: ModelShape) -> bool:
     return model.name is None and model.weights is None
+
+
+def _check_known(options: DeploymentOptions, model: ModelShape) -> None:
+    """Another model's shape may stand in for graphs, not for memory."""
+    served = options.asked.served if options.asked is not None else None
+    if served is None or not served.model_assumed or model.weights is not None:
+        return
+    name = shorten(model.name or "the model", 80)
+    raise InputError(
+        f"{name} is not in the catalogue, so nothing can be said of its memory",
+        code="CG901",
+        where="--model",
+        fix="give --model with its config.json or its folder; `cgplan models` lists those known",
+    )
 
 
 def _stand_in() -> ModelShape:

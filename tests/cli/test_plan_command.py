@@ -251,3 +251,9 @@ def test_refused(cgplan: Run, words: list[str]) -> None:
     status, out, err = cgplan(*QWEN, *words)
     assert (status, out) == (2, "")
     assert err.count("\n") == 1
+
+
+def test_another_shape_does_not_stand_in_for_an_unknown_model(cgplan: Run) -> None:
+    status, out, err = cgplan("plan", "--gpu", "h100", "--", "vllm", "serve", "acme/unknown-9b")
+    assert (status, out) == (2, "")
+    assert "acme/unknown-9b is not in the catalogue" in err
