@@ -1,9 +1,8 @@
 """The options of every command that needs a deployment, named as vLLM's flags, declared once.
 
-`decorate.py` gives them to a command; `request.py` makes the Deployment of them.
+`decorate.py` gives them to a command; `request.py` makes the Deployment of them. Every start reads the annotations, so
+they are not postponed: each would be compiled on its own.
 """
-
-from __future__ import annotations
 
 from typing import Annotated, Any, Optional
 

@@ -15,7 +15,7 @@ from .options import DeploymentOptions, LaunchOption
 from .output_options import OUTPUT, JsonInPanelOption
 from .pasted import pasted
 from .plan_inputs import Planned, memory_options, planned, planned_other
-from .resolve import SEVERITIES, severity
+from .severities import SEVERITIES, severity
 
 if TYPE_CHECKING:
     from cgplan.memory.what_if import BuyBack

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 MEASURED = ("weights", "activation", "non_torch", "graphs", "graph_estimate", "free", "total")
 OPTION_OF = {"graphs": "--graph-bytes"}
 NOT_LOOKED_AT = "max_model_len auto: the model's own length is taken; what fits is not looked at."
+MAY_BE_NEGATIVE = ("--graph-bytes", "--graph-estimate-bytes")
+"""Differences of free memory, which other processes change, too."""
 DEFAULT_MODEL = "meta-llama/Llama-3.1-8B-Instruct"
 """Stands for the dense 8B decoder of the other commands, whose weights are not said."""
 
@@ -147,7 +149,7 @@ def size(text: str, flag: str) -> int:
         InputError: it is no size.
     """
     number = values.human(text, flag)
-    if number < 0:
+    if number < 0 and flag not in MAY_BE_NEGATIVE:
         raise InputError(f"{text} is below 0", code="CG903", where=flag, fix="give a larger number")
     return number
 

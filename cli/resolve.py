@@ -9,7 +9,7 @@ from typing import Annotated, Optional
 import typer
 
 from cgplan import Resolution, resolve
-from cgplan.errors import InputError, as_fix, did_you_mean
+from cgplan.errors import as_fix
 from cgplan.report.words import as_option, sentence
 
 from . import values
@@ -18,6 +18,7 @@ from .options import DeploymentOptions, LaunchOption
 from .output_options import OUTPUT, JsonInPanelOption
 from .pasted import pasted
 from .request import Asked, request_of
+from .severities import SEVERITIES, severity
 
 EPILOG = """\
 Examples:
@@ -32,7 +33,6 @@ Exit codes:
   1  a finding at or above --fail-on
   2  bad usage or input, or vLLM would not start
 """
-SEVERITIES = ("info", "warning", "error")
 
 
 @with_deployment
@@ -82,24 +82,6 @@ def command(
         show(resolution, Screen(asked.model, asked.gpu, batches, padding_table, explain, asked.layout))
     worst = max((SEVERITIES.index(f.severity) for f in resolution.findings), default=-1)
     return int(lowest is not None and worst >= lowest)
-
-
-def severity(name: str) -> int | None:
-    """The place of --fail-on in SEVERITIES; None: never.
-
-    Raises:
-        InputError: CG902, it is none of them.
-    """
-    if name == "never":
-        return None
-    if name not in SEVERITIES:
-        raise InputError(
-            f"unknown severity {name[:40]!r}",
-            code="CG902",
-            where="--fail-on",
-            fix=did_you_mean(name, ("never", *SEVERITIES)) or "give never, error, warning or info",
-        )
-    return SEVERITIES.index(name)
 
 
 def _with_notes(resolution: Resolution, asked: Asked) -> Resolution:

@@ -76,6 +76,10 @@ def published(row: dict[str, str]) -> dict[str, str | int | None]:
     return kept | {"params": number_of(row.get("params", "")), "weights": weights}
 
 
+def compact(value: object) -> str:
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+
+
 def build(folder: Path) -> bytes:
     rows = table_rows((folder / "INDEX.md").read_text(encoding="utf-8"))
     models = {}
@@ -85,9 +89,8 @@ def build(folder: Path) -> bytes:
         if not row:
             print(f"{model_id}: no row in INDEX.md", file=sys.stderr)
         config = json.loads(path.read_text(encoding="utf-8"))
-        models[model_id] = published(row) | {"config": config}
-    document = json.dumps({"format": 2, "models": models}, separators=(",", ":"), ensure_ascii=False)
-    return gzip.compress(document.encode("utf-8"), compresslevel=9, mtime=0)
+        models[model_id] = published(row) | {"config": compact(config)}
+    return gzip.compress(compact({"format": 3, "models": models}).encode("utf-8"), compresslevel=9, mtime=0)
 
 
 def main() -> int:

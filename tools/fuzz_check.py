@@ -50,6 +50,8 @@ from cgplan.report.check_results import LINE, FileResult
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "launches"
 SECONDS = 5.0
 MEGABYTES = 300
+LEAP = 30
+"""Mebibytes more than ever before that are worth a line."""
 FIXED = 4
 """One case in so many is also mended, by findings and by edits at random."""
 
@@ -147,7 +149,7 @@ class Fuzzer:
         given, dice = self.case(number)
         if show_it:
             print(given if isinstance(given, list) else f"{given.name}\n{given.text!r}")
-        start = time.process_time()
+        start, before = time.process_time(), _peak()
         try:
             with _at_most(SECONDS), self.guard.closed():
                 self._check(given, dice)
@@ -156,6 +158,8 @@ class Fuzzer:
         except (Exception, Forbidden):  # the point of it
             self._failed(number, traceback.format_exc())
         seconds = time.process_time() - start
+        if _peak() - before > LEAP:
+            print(f"case {number} takes the peak from {before:.0f} to {_peak():.0f} MiB ({_kind(given)})", flush=True)
         self.slowest = sorted([*self.slowest, (seconds, number, _kind(given))], reverse=True)[:5]
 
     def _failed(self, number: int, why: str) -> None:
@@ -333,6 +337,11 @@ def _at_most(seconds: float) -> Iterator[None]:
         signal.setitimer(signal.ITIMER_VIRTUAL, 0)
 
 
+def _peak() -> float:
+    """Most memory that this process ever held, MiB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
 def _kind(given: Source | list[str]) -> str:
     return "a line" if isinstance(given, list) else f"{given.name}, {len(given.text):,} characters"
 
@@ -344,7 +353,7 @@ def in_process(seed: int, first: int, cases: int) -> Fuzzer:
     for number in range(first, first + cases):
         fuzzer.run(number)
     seconds = time.process_time() - start
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    peak = _peak()
     print(f"in process, seed {seed}: {cases:,} cases in {seconds:.0f} s, {fuzzer.counts['failures']} failures")
     print(f"  peak memory of the process {peak:.0f} MiB, at most {MEGABYTES}")
     for what, count in sorted(fuzzer.counts.items()):

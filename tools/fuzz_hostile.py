@@ -220,7 +220,7 @@ def _folder(dice: random.Random, folder: Path) -> Hostile:
         (root / "a" / "a.sh").write_text(server)
         (root / "gone.yaml").symlink_to("nowhere")
     elif what == "wide":
-        for number in range(400):
+        for number in range(150):
             (root / f"{number}.sh").write_text(server)
     elif what == "pipes":
         for name in ("a.yaml", "b.sh", "Dockerfile"):

@@ -71,7 +71,7 @@ def load(model_id: str, *, runner: str = "auto") -> ModelShape:
     if known is None:
         raise _unknown(model_id)
     record = _catalogue()[known]
-    shape = shape_of(record["config"], name=known, runner=runner, where=known)
+    shape = shape_of(_config(record), name=known, runner=runner, where=known)
     return shape.model_copy(update={"confidence": record["confidence"] or None})
 
 
@@ -122,13 +122,19 @@ def _unknown(text: str) -> InputError:
 
 
 def _entry(model_id: str, record: Mapping[str, Any]) -> CatalogueEntry:
-    architectures = record["config"].get("architectures") or [""]
+    architectures = _config(record).get("architectures") or [""]
     return CatalogueEntry(
         model_id=model_id,
         architecture=architectures[0],
         served=any(name in registry().known for name in architectures),
         **{field: record[field] for field in ("params", "weights", "dtype", "attention", "confidence", "source")},
     )
+
+
+def _config(record: Mapping[str, Any]) -> dict[str, Any]:
+    """The config.json of a record, which is kept as text: all but one of them are not asked for."""
+    config: dict[str, Any] = json.loads(record["config"])
+    return config
 
 
 @cache

@@ -56,6 +56,24 @@ _LEAVES: Mapping[str, tuple[str, ...]] = {
 }
 
 
+NOT_SAID = "the configuration does not say how the weights are stored"
+"""Begins what is said of a scheme that is not from the configuration."""
+# What a published name calls a scheme: the first that is found counts.
+_NAMED: tuple[tuple[str, QuantScheme], ...] = (
+    ("nvfp4", QuantScheme(name="nvfp4", bits=4, group_columns=16, scale_bytes=1, is_certain=False)),
+    ("mxfp4", QuantScheme(name="mxfp4", bits=4, group_columns=32, scale_bytes=1, is_certain=False)),
+    (
+        "awq|gptq|w4a16|w4a8|int4|4-?bit",
+        QuantScheme(name="int4, groups of 128", bits=4, group_columns=128, scale_bytes=2, is_certain=False),
+    ),
+    ("fp8", QuantScheme(name="fp8", bits=8, is_certain=False)),
+    ("w8a8|w8a16|int8|8-?bit", QuantScheme(name="int8", bits=8, is_certain=False)),
+)
+# Checkpoints whose name does not say it either, moonshotai/Kimi-K2-Thinking: its model card.
+_INT4_EXPERTS = ("moonshotai/kimi-k2-thinking",)
+_GEMMA4_EXPERTS = ("moe.experts", "moe.experts.0", "experts", "experts.0")
+
+
 class Schemes:
     """The schemes of a checkpoint, and which matrix is stored in which.
 
@@ -71,8 +89,12 @@ class Schemes:
         named: Mapping[str, int] | None = None,
         unsure: str = "",
         experts: int | None = None,
+        left_out: Iterable[Part] = (),
+        expert_stems: tuple[str, ...] | None = None,
     ) -> None:
         self.found = found
+        self._left_out = frozenset(left_out)
+        self._expert_stems = expert_stems
         self.unsure = unsure
         self._experts = experts
         self._ignored = _ByLayer({text: 0 for pattern in list(ignored)[:MAX_PATTERNS] for text in _as_globs(pattern)})
@@ -97,7 +119,8 @@ class Schemes:
         return self._answers[key]
 
     def _look(self, name: str, part: Part, layer: int | None, own: _Names, given: _Names) -> int | None:
-        candidates = _spellings(name, part) if layer is not None else [name]
+        stems = self._expert_stems if part == "experts" and self._expert_stems else _STEMS.get(part, ())
+        candidates = _spellings(name, stems) if layer is not None else [name]
         if self._named is not None:
             names = dict(given)
             for text in candidates:
@@ -105,7 +128,7 @@ class Schemes:
                     if parent in names:
                         return names[parent]
             return None
-        if part not in _STEMS or any(_is_ignored(text, own) for text in candidates):
+        if part not in _STEMS or part in self._left_out or any(_is_ignored(text, own) for text in candidates):
             return None
         return 0
 
@@ -159,7 +182,7 @@ def read_schemes(root: ConfigNode, text: ConfigNode, name: str | None = None) ->
         for key in ("quantization_config", "compression_config"):
             config = config or node.mapping(key)
     if config is None:
-        return Schemes([])
+        return _of_id(text, name or "")
     inner = config.get("quantization")
     flat: Mapping[str, Any] = {**config, **inner} if isinstance(inner, dict) else config
     ignored = _texts(
@@ -175,7 +198,36 @@ def read_schemes(root: ConfigNode, text: ConfigNode, name: str | None = None) ->
     if flat.get("quant_method") in ("mxfp4", "gpt_oss_mxfp4"):
         ignored = [*ignored, "*.mlp.gate_up_proj", "*.self_attn"]
     unsure = "" if scheme.is_certain else f"the checkpoint does not say its bits; {scheme.name} assumed"
-    return Schemes([scheme], ignored, unsure=unsure)
+    # Gemma 4 has an MLP beside the experts, and "mlp*" does not mean them: models/gemma4.py.
+    stems = _GEMMA4_EXPERTS if text.model_type.startswith("gemma4") else None
+    return Schemes([scheme], ignored, unsure=unsure, expert_stems=stems)
+
+
+def _of_id(text: ConfigNode, name: str) -> Schemes:
+    """The scheme that a published id, ORG/NAME, speaks of; a folder's name says nothing, its files would.
+
+    ModelOpt writes the quantisation into a file beside config.json.
+    """
+    said = name.casefold()
+    if said in _INT4_EXPERTS:
+        scheme = QuantScheme(name="int4, groups of 32", bits=4, group_columns=32, scale_bytes=2, is_certain=False)
+        others: tuple[Part, ...] = ("attention", "mlp", "shared_expert")
+        unsure = f"{NOT_SAID}; int4 experts are taken from the model's card"
+        return Schemes([scheme], unsure=unsure, left_out=others)
+    if "/" not in said:
+        return Schemes([])
+    for words, scheme in _NAMED:
+        if re.search(rf"[-_.](?:{words})(?=[-_.]|$)", said):
+            return Schemes([scheme], unsure=f"{NOT_SAID}; its name says {scheme.name}", left_out=_kept(text, scheme))
+    return Schemes([])
+
+
+def _kept(text: ConfigNode, scheme: QuantScheme) -> tuple[Part, ...]:
+    """What is mostly left as it was in 4 bits: attention that compresses, and that beside layers with a state."""
+    if scheme.name != "nvfp4":
+        return ()
+    state = any(key in text.raw for key in ("hybrid_override_pattern", "layers_block_type", "ssm_state_size"))
+    return ("attention", "mixer") if state or text.get("kv_lora_rank") is not None else ()
 
 
 def scheme_of(config: Mapping[str, Any], name: str | None) -> QuantScheme:
@@ -256,10 +308,10 @@ def _mixed(config: Mapping[str, Any]) -> tuple[list[QuantScheme], dict[str, int]
     return (found, named) if found else None
 
 
-def _spellings(name: str, part: Part) -> list[str]:
+def _spellings(name: str, stems: Iterable[str]) -> list[str]:
     """What a checkpoint may call the matrix, after its layer's number."""
     leaf = name.rpartition(".")[2]
-    return [f"{stem}.{end}" for stem in _STEMS.get(part, ()) for end in _LEAVES.get(leaf, (leaf,))]
+    return [f"{stem}.{end}" for stem in stems for end in _LEAVES.get(leaf, (leaf,))]
 
 
 def _tail(module: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 from ..errors import shorten
 from ..releases import SUPPORTED
@@ -41,6 +42,7 @@ def _on_one(table: FlagTable, found: Found) -> list[Note]:
     return notes
 
 
+@lru_cache(maxsize=256)
 def _ambiguous_later(typed: str, release: str) -> str:
     for later in SUPPORTED[SUPPORTED.index(release) + 1 :]:
         meant = {flag.dest for option, flag in flag_table(later).by_option.items() if option.startswith(typed)}

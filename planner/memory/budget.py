@@ -12,7 +12,7 @@ from math import ceil, sqrt
 from typing import Any
 
 from ..deployment import Deployment
-from ..releases import canonical, facts
+from ..releases import canonical, facts, holds
 from ..resolve import Resolution
 from ..resolve.memory_deduction import Deduction, graph_memory_deducted
 from ..trace import Finding
@@ -274,6 +274,12 @@ def _kept_of(terms: dict[str, int], peak: Interval) -> Interval:
     return between(0, min(kept, peak.best), peak.high, "workspaces that stay")
 
 
+LISTS_OF_A_ROW = 4 * (1024 + 129 + 1024 + 2 * 1024 + 128 + 128)
+"""Bytes of runner V2's lists of one row: bad words and their offsets, allowed tokens, biased tokens and their biases,
+stop tokens, and tokens whose logprobs are asked for: vllm/v1/worker/gpu/sample/ bad_words.py, logit_bias.py and
+logprob.py @ 0.25.1 and 0.33.0."""
+
+
 def runner_buffers(deployment: Deployment, resolution: Resolution) -> Interval:
     """What the runner keeps in torch's pool besides weights, and pieces of the pool that are not given back."""
     known: Any = facts("budget", canonical(deployment.vllm))["buffers"]
@@ -281,15 +287,33 @@ def runner_buffers(deployment: Deployment, resolution: Resolution) -> Interval:
     rows = resolution.max_num_seqs
     dtype = model.dtype if deployment.dtype == "auto" else deployment.dtype
     if resolution.runner is Runner.V2:
-        # Counts of the vocabulary, one bit of it for prompts, and the tokens of every row.
-        best = rows * model.vocab_size * 4 + rows * model.vocab_size // 8 + rows * resolution.max_model_len * 4
-        low, source = best - rows * resolution.max_model_len * 4, "counts of the vocabulary for every row"
+        # Counts of the vocabulary, and one bit of it for prompts.
+        low = rows * model.vocab_size * 4 + rows * model.vocab_size // 8
+        source = "counts of the vocabulary for every row"
+        # A bit for grammars, for every token that a step may give, and the lists that a request may bring.
+        spec = deployment.speculative_config
+        tokens = 1 + ((spec.num_speculative_tokens or 0) if spec is not None else 0)
+        best = low + rows * (tokens * (model.vocab_size // 8) + LISTS_OF_A_ROW)
+        if _keeps_tokens(deployment):
+            best += rows * resolution.max_model_len * 4
+            source = "counts of the vocabulary and the tokens of every row"
     else:
         best = resolution.max_num_batched_tokens * model.hidden_size * ITEM_BYTES.get(dtype, 2)
         low, source = best, "input embeddings of a whole batch"
     best += known["other_bytes"] + known["pieces_bytes"]
     high = known["pieces_high_experts" if model.is_moe else "pieces_high"]
     return between(low, best, best + high, source)
+
+
+def _keeps_tokens(deployment: Deployment) -> bool:
+    """Whether runner V2 has the tokens of every row on the GPU; pinned memory of the host holds them otherwise.
+
+    vllm/v1/worker/gpu/states.py:37-42 and model_runner.py:281 @ 0.33.0.
+    """
+    spec = deployment.speculative_config
+    if spec is None or not holds(canonical(deployment.vllm), "0.32.0"):
+        return False
+    return (spec.method or ("ngram" if spec.model is None else "")).lower() in ("ngram", "ngram_gpu")
 
 
 def _findings(made: Budget, deployment: Deployment, resolution: Resolution) -> list[Finding]:

@@ -13,6 +13,7 @@ from ..vocabulary import CUDAGraphMode
 from .budget import StageBudget
 from .estimates import Interval
 from .plan import Capacity, CapacityPlan, capture_time, vllm_estimate
+from .suggestion import suggestion
 from .what_if import BuyBack
 
 SCHEMA_VERSION = 1
@@ -49,6 +50,7 @@ def as_document(
         "graph_bytes_deducted": stage.deducted.best if stage is not None else None,
         "deduction": budget.deduction.reason if budget is not None else None,
         "unused_bytes": bounds(stage.unused) if stage is not None else None,
+        "suggested_kv_bytes": _suggested(made),
         "kv_bytes": {"low": kv_low, "best": kv_best, "high": kv_high},
         "block_size": plan.block_size if plan is not None else None,
         "num_blocks": plan.num_blocks if plan is not None else None,
@@ -87,6 +89,13 @@ def bounds(value: Interval) -> dict[str, int]:
 def _seconds(made: CapacityPlan) -> dict[str, float] | None:
     found = capture_time(made)
     return None if found is None else {"low": found.low, "best": found.best, "high": found.high}
+
+
+def _suggested(made: CapacityPlan) -> dict[str, int] | None:
+    if made.budget is None:
+        return None
+    found = suggestion(made.budget, made.budget.tightest, made.deployment.vllm)
+    return None if found is None else found._asdict()
 
 
 def _graph_parts(made: CapacityPlan) -> dict[str, dict[str, int]]:

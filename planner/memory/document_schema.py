@@ -30,6 +30,15 @@ class SecondsPart(_Part):
     high: float
 
 
+class SuggestedPart(_Part):
+    """What vLLM's log will suggest, and the same with the graphs taken off once; `full`: of all free memory."""
+
+    printed: int
+    right: int
+    printed_full: int
+    right_full: int
+
+
 class RefusalPart(_Part):
     """Why vLLM would not start."""
 
@@ -171,6 +180,7 @@ class PlanDocument(_Part):
     graph_bytes_deducted: int | None = Field(description="of the estimate, what the KV cache gives up")
     deduction: str | None
     unused_bytes: BoundsPart | None
+    suggested_kv_bytes: SuggestedPart | None = Field(description="the --kv-cache-memory that vLLM's log will suggest")
     kv_bytes: BoundsPart
     block_size: int | None
     num_blocks: int | None

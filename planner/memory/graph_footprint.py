@@ -71,6 +71,13 @@ class Footprint:
         return round(layers.pieces * self.graph + layers.piece_nodes * self.node + branches)
 
     @property
+    def piecewise_total(self) -> int:
+        """What the driver keeps for all PIECEWISE sizes. They cost one of two amounts: with a second stream, or not."""
+        forked = sum(tokens <= self.forked for tokens, _ in self.piecewise)
+        plain = len(self.piecewise) - forked
+        return forked * self.piecewise_size(self.forked) + plain * self.piecewise_size(self.forked + 1)
+
+    @property
     def full_size(self) -> int:
         """What the driver keeps for one FULL size."""
         return round(self.graph + (self.layers.piece_nodes + self.layers.op_nodes) * self.node)
@@ -118,7 +125,7 @@ def best_parts(made: Footprint) -> dict[str, int]:
     return {
         ACTIVATIONS: activations,
         WORKSPACE: with_splits - activations,
-        PIECEWISE_GRAPHS: sum(made.piecewise_size(tokens) for tokens, _ in made.piecewise),
+        PIECEWISE_GRAPHS: made.piecewise_total,
         FULL_GRAPHS: made.full_size * len(made.full),
         LIBRARIES: made.libraries,
         SECOND_STREAM: second,

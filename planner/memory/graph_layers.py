@@ -78,6 +78,25 @@ class Layers:
         return self.mixers + 1
 
 
+class _Asked(NamedTuple):
+    """What the layers of a rank depend on."""
+
+    model: ModelShape
+    known: Mapping[str, Any]
+    ranks: int
+    stages: int
+    partition: str | None
+    expert_ranks: int
+    lora: bool
+
+    def is_like(self, other: _Asked) -> bool:
+        return self.model is other.model and self.known is other.known and self[2:] == other[2:]
+
+
+_last: list[tuple[_Asked, Layers]] = []
+"""The layers asked for last, of a target and of a draft model: variants of one deployment share them."""
+
+
 def layers_of(deployment: Deployment, model: ModelShape, known: Mapping[str, Any], lora: bool) -> Layers:
     """The layers of the rank with most of them.
 
@@ -89,15 +108,34 @@ def layers_of(deployment: Deployment, model: ModelShape, known: Mapping[str, Any
     Raises:
         StartupError: CG542, the pipeline partition does not fit the layers.
     """
-    ranks = deployment.tensor_parallel_size
-    partition = deployment.env.get("VLLM_PP_LAYER_PARTITION")
-    stage = max(stage_ranges(model.num_hidden_layers, deployment.pipeline_parallel_size, partition), key=len)
+    asked = _Asked(
+        model, known, deployment.tensor_parallel_size, deployment.pipeline_parallel_size,
+        deployment.env.get("VLLM_PP_LAYER_PARTITION"), _expert_ranks(deployment), lora,
+    )  # fmt: skip
+    for before, layers in _last:
+        if asked.is_like(before):
+            return layers
+    layers = _layers_of(*asked)
+    _last[:] = [(asked, layers), *_last[:1]]
+    return layers
+
+
+def _layers_of(
+    model: ModelShape,
+    known: Mapping[str, Any],
+    ranks: int,
+    stages: int,
+    partition: str | None,
+    expert_ranks: int,
+    lora: bool,
+) -> Layers:
+    stage = max(stage_ranges(model.num_hidden_layers, stages, partition), key=len)
     norms = model.architecture in known["pool"]["query_norm"]
     weights = model.weights
     if weights is None or not any(matrix.layers for matrix in weights.matrices):
         widths = [_plain(model, ranks, norms)] * len(stage)
     else:
-        reader = _Reader(model, weights, ranks, norms, _expert_ranks(deployment))
+        reader = _Reader(model, weights, ranks, norms, expert_ranks)
         widths = [reader.layer(number) for number in stage]
     counter = _Counter(model, known["nodes"], ranks, lora)
     return Layers(

@@ -145,7 +145,8 @@ def _merged_full(first: FullAttentionSpec, specs: Sequence[KVCacheSpec]) -> KVCa
 
 
 def _equal(specs: Iterable[KVCacheSpec], names: Iterable[str]) -> bool:
-    return all(len({getattr(spec, name) for spec in specs}) == 1 for name in names)
+    distinct = list({id(spec): spec for spec in specs}.values())  # layers built alike share one
+    return len(distinct) == 1 or all(len({getattr(spec, name) for spec in distinct}) == 1 for name in names)
 
 
 def are_alike(specs: Sequence[KVCacheSpec], facts: Facts) -> bool:

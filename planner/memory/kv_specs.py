@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import cached_property
 from math import gcd, prod
 from typing import ClassVar, TypeVar
 
@@ -72,7 +73,7 @@ class KVCacheSpec:
         """The name of vLLM's class."""
         return type(self).__name__
 
-    @property
+    @cached_property
     def page_size_bytes(self) -> int:
         """Bytes of one block of this layer, with padding."""
         raise NotImplementedError
@@ -90,7 +91,7 @@ class KVCacheSpec:
         """The same layer in blocks of `block_size` tokens."""
         return replace(self, block_size=block_size)
 
-    @property
+    @cached_property
     def stride_alignment_bytes(self) -> int:
         """Bytes that the stride between blocks must be a multiple of; 1: any."""
         alignment = self.block_stride_alignment
@@ -154,7 +155,7 @@ class AttentionSpec(KVCacheSpec):
     def unpadded_page_size_bytes(self) -> int:
         return self.num_heads * self.num_states * self.state_size_bytes
 
-    @property
+    @cached_property
     def page_size_bytes(self) -> int:
         return self.unpadded_page_size_bytes if self.page_size_padded is None else self.page_size_padded
 
@@ -308,7 +309,7 @@ class MambaSpec(KVCacheSpec):
     def unpadded_page_size_bytes(self) -> int:
         return sum(prod(shape) * dtype_bytes(dtype) for shape, dtype in zip(self.shapes, self.dtypes, strict=True))
 
-    @property
+    @cached_property
     def page_size_bytes(self) -> int:
         return self.unpadded_page_size_bytes if self.page_size_padded is None else self.page_size_padded
 

@@ -129,8 +129,19 @@ def _mamba_blocks(deployment: Deployment, num_blocks: int) -> list[Finding]:
     try:
         resolve(deployment.model_copy(update={"num_gpu_blocks": num_blocks}))
     except StartupError as error:
-        return [_finding(error)]
+        found = _finding(error)
+        return [replace(found, fix=_mamba_fix(num_blocks))] if found.code == "CG501" else [found]
     return []
+
+
+def _mamba_fix(num_blocks: int) -> str:
+    """A round value first: the number of blocks changes a little from start to start."""
+    least = 1 << max(0, num_blocks.bit_length() - 1)
+    most = f" ({num_blocks} at most)" if least != num_blocks else ""
+    return (
+        f"--max-num-seqs {least}{most}, or a higher --gpu-memory-utilization; or -cc.cudagraph_mode=PIECEWISE,"
+        " which needs no block for each of them"
+    )
 
 
 def _finding(error: StartupError) -> Finding:

@@ -19,6 +19,7 @@ from ..resolve.overrides import NONE as NO_OVERRIDES
 from ..trace import Finding
 from ..vocabulary import CUDAGraphMode
 from .budget import Budget, Measured, MemoryFlags, estimate_budget
+from .estimate_findings import estimate_findings
 from .estimates import Interval, exactly
 from .graph_memory import GraphMemory, predict_graph_memory
 from .kv_cache import kv_cache
@@ -36,6 +37,8 @@ from .limits import (
 from .weights import Weights
 
 NO_GRAPHS = exactly(0, "no CUDA graphs")
+LOADING_FAILS = ("CG615",)
+"""Findings of `resolve` that end the start: the configuration passes, and the worker raises."""
 
 
 @dataclass(frozen=True)
@@ -192,10 +195,14 @@ def plan_of(deployment: Deployment, request: MemoryRequest, overrides: Overrides
     )
     verdict = check_start(deployment, resolution, budget, auto_fit=request.auto_fit)
     notes = best.plan.warnings if best.plan is not None else ()
-    return CapacityPlan(
-        deployment, request, resolution, budget, graphs, low, best, high, verdict.starts, verdict.holds,
-        _pressing([*verdict.findings, *notes]), resolution.not_modelled,
+    fails = [finding for finding in resolution.findings if finding.code in LOADING_FAILS]
+    made = CapacityPlan(
+        deployment, request, resolution, budget, graphs, low, best, high, "no" if fails else verdict.starts,
+        verdict.holds and not fails, (), resolution.not_modelled,
     )  # fmt: skip
+    measured = request.known.graph_estimate is not None
+    own = estimate_findings(deployment, resolution, budget, vllm_estimate(made), measured)
+    return replace(made, findings=_pressing([*fails, *verdict.findings, *notes, *own]))
 
 
 def make_budget(
@@ -273,7 +280,8 @@ def _in_given_bytes(
     deployment: Deployment, request: MemoryRequest, resolution: Resolution, kv_bytes: int
 ) -> CapacityPlan:
     capacity = capacity_in(deployment, resolution, (kv_bytes,), request.auto_fit)
-    broken = constraints(deployment, resolution, capacity.kv_bytes, request.auto_fit).broken
+    fails = [finding for finding in resolution.findings if finding.code in LOADING_FAILS]
+    broken = [*fails, *constraints(deployment, resolution, capacity.kv_bytes, request.auto_fit).broken]
     notes = capacity.plan.warnings if capacity.plan is not None else ()
     return CapacityPlan(
         deployment, request, resolution, None, None, capacity, capacity, capacity,

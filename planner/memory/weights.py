@@ -114,6 +114,8 @@ def _spread(shape: WeightShape) -> float:
     known = facts("budget", "0.33.0")["weights"]
     if "every layer" in shape.unsure:
         return float(known["spread_layers"])
+    if NOT_SAID in shape.unsure:
+        return float(known["spread_named"])
     return float(known["spread_scheme"] if shape.unsure else known["spread"])
 
 

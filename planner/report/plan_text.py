@@ -17,7 +17,7 @@ from ..trace import Finding
 from . import plan_words as words
 from .console import console
 from .plan_bar import cells, parts_of
-from .tables import show_list
+from .tables import show_list, show_pairs
 from .words import as_option
 
 WIDE = 100
@@ -64,7 +64,7 @@ def show(
         out.print()
         _show_budget(out, made)
     out.print()
-    out.print(_pairs(words.cache_lines(made)))
+    show_pairs(out, words.cache_lines(made), style="key")
     _show_lengths(out, made)
     lines = [line for line in (*words.graph_lines(made), words.time_line(made)) if line]
     if lines:
@@ -146,15 +146,6 @@ def _show_budget(out: Console, made: CapacityPlan) -> None:
     if not wide:
         sources = [f"{row.name}: {row.source}" for row in rows if row.source]
         show_list(out, "From", sources)
-
-
-def _pairs(lines: Iterable[tuple[str, str]]) -> Table:
-    grid = Table.grid(padding=(0, 2, 0, 0))
-    grid.add_column(style="key", no_wrap=True)
-    grid.add_column(overflow="fold")
-    for name, text in lines:
-        grid.add_row(name, Text(text))
-    return grid
 
 
 def _show_lengths(out: Console, made: CapacityPlan) -> None:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from ..memory.estimates import GIB, MIB, Interval
 from ..memory.limits import MOST_SEQS
 from ..memory.plan import CapacityPlan, capacity_in, capture_time, vllm_estimate
+from ..memory.suggestion import suggestion
 from ..memory.what_if import BuyBack, Outcome
 from ..resolve.memory_deduction import VARIABLE
 from ..vocabulary import CUDAGraphMode
@@ -119,6 +120,12 @@ def graph_lines(made: CapacityPlan) -> Iterator[str]:
             yield "The KV cache gives the estimate up, which is about what capture takes."
     else:
         yield f"The KV cache gives up nothing for them ({budget.deduction.reason.rstrip('.')}): they come on top."
+    found = suggestion(budget, stage, made.deployment.vllm)
+    if found is not None and found.counts_twice and found.right > 0:
+        yield (
+            f"vLLM's log will suggest --kv-cache-memory={found.printed}, {gib(found.printed)} GiB, which takes the"
+            f" graphs off twice; {found.right}, {gib(found.right)} GiB, is right."
+        )
 
 
 def time_line(made: CapacityPlan) -> str:

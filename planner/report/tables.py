@@ -64,9 +64,18 @@ def show_list(out: Console, title: str, items: Iterable[str]) -> None:
         return
     out.print()
     out.print(Text(title, style="key"))
-    grid = Table.grid(padding=(0, 1, 0, 0))
-    grid.add_column()
-    grid.add_column()
-    for line in lines:
-        grid.add_row("•", line)
-    out.print(grid)
+    show_pairs(out, [("•", line) for line in lines], gap=1)
+
+
+def show_pairs(out: Console, pairs: Iterable[tuple[str, str]], gap: int = 2, style: str = "") -> None:
+    """A label and a text a row, the texts below each other. A rich table of it takes four times as long."""
+    rows = list(pairs)
+    indent = max((len(label) for label, _ in rows), default=0) + gap
+    shown = Text()
+    for label, text in rows:
+        start = label.ljust(indent)
+        for line in Text(text).wrap(out, max(1, out.width - indent)):
+            line.rstrip()
+            shown.append(start, style=style).append_text(line).append("\n")
+            start = " " * indent
+    out.print(shown, end="")

@@ -195,6 +195,6 @@ def test_tool_builds_the_same_bytes_twice(tool: Any, tmp_path: Path) -> None:
             "attention": "GQA",
             "confidence": "one source",
             "source": "here",
-            "config": {"model_type": "llama"},
+            "config": '{"model_type":"llama"}',
         }
     }

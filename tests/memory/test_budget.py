@@ -21,6 +21,8 @@ from cgplan.memory.budget import (
 )
 from cgplan.memory.estimates import Interval, between, exactly, total
 from cgplan.releases.gpus import gpu
+from cgplan.sections import SpeculativeOptions
+from cgplan.vocabulary import Runner
 
 LLAMA = load_model("meta-llama/Llama-3.1-8B-Instruct")
 GRAPHS = exactly(GIB, "test")
@@ -153,6 +155,25 @@ class TestBuffers:
         grown = runner_buffers(many, resolve(many)).best - runner_buffers(few, resolve(few)).best
         # Measured: 15,503 and 15,916 MiB after loading, of the same weights.
         assert grown / MIB == pytest.approx(15916 - 15503, rel=0.05)
+
+    @pytest.mark.parametrize(
+        ("release", "method", "on_gpu"),
+        [("0.25.1", None, False), ("0.31.0", None, False), ("0.33.0", None, False), ("0.33.0", "ngram", True)],
+    )
+    def test_tokens_of_every_row_are_on_the_host_but_for_ngram(
+        self, release: str, method: str | None, on_gpu: bool
+    ) -> None:
+        spec = None if method is None else SpeculativeOptions(method=method, num_speculative_tokens=3)
+        short, long = (
+            Deployment(
+                model=LLAMA, vllm=release, max_num_seqs=256, max_model_len=length, speculative_config=spec,
+                env={"VLLM_USE_V2_MODEL_RUNNER": "1"},
+            )
+            for length in (8192, 131072)
+        )  # fmt: skip
+        assert resolve(long).runner is Runner.V2
+        grown = runner_buffers(long, resolve(long)).best - runner_buffers(short, resolve(short)).best
+        assert grown == (256 * (131072 - 8192) * 4 if on_gpu else 0)
 
     def test_embeddings_of_a_batch_of_runner_v1(self) -> None:
         deployment = Deployment(

@@ -75,12 +75,12 @@ class LineReader:
                 if error.kind == "unrecognized" and self._mends_switch(error.place, is_model=False):
                     continue
                 error.place = self._to_blame(error)
-                self.refused.append(error)
+                self.refused.append(_alone(error))
                 self.refused_at.append(located(self.launch, error.place, tuple(self.kept)))
                 if not self._drop(error):
                     return None
             except InputError as error:
-                self.refused.append(error)
+                self.refused.append(_alone(error))
                 self.refused_at.append(None)
                 return None
         return None
@@ -138,3 +138,9 @@ class LineReader:
             last += 1
         del self.kept[first:last], self.texts[first:last]
         return True
+
+
+def _alone(error: InputError) -> InputError:
+    """The error without its frames, which would keep all that the parser held when it refused."""
+    error.__traceback__ = error.__context__ = error.__cause__ = None
+    return error

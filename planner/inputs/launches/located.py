@@ -37,7 +37,9 @@ def _in_config(launch: Launch, place: Place) -> Located | None:
     source = config.source or launch.source
     line = config.lines[place.line - 1]
     lines = source.text.split("\n")
-    start = min(sum(map(len, lines[: line - 1])) + line - 1, len(source.text))
-    text = lines[line - 1].rstrip() if line <= len(lines) else ""
+    if line > len(lines):
+        return None  # YAML ends lines where nothing else does, with a carriage return alone
+    start = sum(map(len, lines[: line - 1])) + line - 1
+    text = lines[line - 1].rstrip()
     indent = len(text) - len(text.lstrip())
     return Located(source, Span(start + indent, start + len(text), line, indent + 1))

@@ -35,11 +35,14 @@ class Block(NamedTuple):
 def launches(source: Source) -> Reading:
     """The servers that the code blocks of a text start. A block that cannot be read is named and passed over."""
     text = source.text[:MAX_CHARS]
+    rest = source.text[MAX_CHARS:]
     blank = ""
     found: list[Launch] = []
     remarks: list[Remark] = []
     places = Places(source)
+    read = 0
     for block in _wanted(text):
+        read += 1
         blank = blank or _VISIBLE.sub(" ", text)
         body = text[block.start : block.end]
         if block.language in SHELL:
@@ -53,6 +56,9 @@ def launches(source: Source) -> Reading:
             continue
         found.extend(replace(launch, source=source) for launch in reading.launches)
         remarks.extend(reading.remarks)
+    if read == MAX_BLOCKS or "vllm" in rest.lower():
+        what = f"{MAX_BLOCKS} code blocks" if read == MAX_BLOCKS else f"the first {MAX_CHARS // 1024} KiB"
+        remarks.append(Remark("not_read", f"of this text {what} are read, not more"))
     if len(found) > 1:
         found = [replace(launch, label=_label(launch)) for launch in found]
     return Reading(tuple(found), tuple(remarks))

@@ -93,6 +93,15 @@ def test_functions_that_call_functions_end(server: str) -> None:
                 read(Source("a.sh", text))
 
 
+def test_what_of_markdown_is_not_read_is_said() -> None:
+    block = "```bash\nvllm serve m\n```\n"
+    few = read(Source("a.md", block * 50))
+    assert (len(few.launches), few.remarks) == (50, ())
+    assert "100 code blocks" in read(Source("a.md", block * 150)).remarks[-1].message
+    assert "first" in read(Source("a.md", block + "x\n" * 600_000 + block)).remarks[-1].message
+    assert read(Source("a.md", block + "x\n" * 600_000)).remarks == ()
+
+
 def test_remarks_are_counted_from_some_number_on() -> None:
     text = POD + '  - name: c\n    image: x/vllm\n    command: [sh, -c, "vllm serve \'m"]\n' * (MAX_REMARKS + 5)
     remarks = read(Source("a.yaml", text)).remarks
@@ -196,6 +205,18 @@ def test_many_findings_in_a_long_line_are_told_apart() -> None:
     assert time.process_time() - start < SECONDS
     prints = [str(one["partialFingerprints"]) for one in document["runs"][0]["results"]]
     assert len(set(prints)) == len(prints) >= 60
+
+
+def test_refusals_keep_nothing_of_the_parser() -> None:
+    asked = ask(launch_of(["vllm", "serve", "m", *["--bogus"] * 30, "--max-num-seqs", "x"]))
+    assert len(asked.refused) == 20
+    assert all(error.__traceback__ is None and error.__context__ is None for error in asked.refused)
+
+
+def test_many_abbreviations_take_no_long() -> None:
+    words = ["vllm", "serve", "m", *["--enforce"] * 400, *["--e=1"] * 30]
+    with Watch():
+        check_launch(ask(launch_of(words)))
 
 
 def config_of(text: str) -> Source:

@@ -23,7 +23,7 @@ MAX_READS = 120
 """Most times that a text is read again. Fixes that are good need one; the rest are for finding those that are not."""
 MAX_READ = 1_500_000
 """What may be spent on reading again, as of `cost_of`; two times are free."""
-MAX_TEXT = 4 * 2**20
+MAX_TEXT = 256 * 1024
 """Longest text that is changed, in characters."""
 
 
@@ -164,7 +164,7 @@ class _Rewriter:
         if target is not self.source and target.text != self.source.text:
             raise CannotEdit(f"it is in {target.name or 'another text'}")
         if len(self.source.text) > MAX_TEXT:
-            raise CannotEdit(f"the file is longer than {MAX_TEXT // 2**20} MiB")
+            raise CannotEdit(f"the file is longer than {MAX_TEXT // 1024} KiB")
         if isinstance(change.edit, TokenEdit) and change.which is None:
             raise CannotEdit("the file is not read the same way again")
 
