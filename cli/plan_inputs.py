@@ -224,4 +224,8 @@ def _from_files(folder: str, deployment: Deployment) -> Weights:
     from cgplan.inputs.safetensors_headers import read_tensors
     from cgplan.memory.tensors import weights_of
 
-    return weights_of(deployment, read_tensors(folder), "the headers of its safetensors files")
+    tensors = read_tensors(folder)
+    if not tensors:
+        fix = "give the folder of the model's weights, or --weights-bytes"
+        raise InputError(f"{shorten(folder, 80)} holds no tensors", code="CG911", where="--weights", fix=fix)
+    return weights_of(deployment, tensors, "the headers of its safetensors files")

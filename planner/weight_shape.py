@@ -27,6 +27,9 @@ Part = Literal[
     "other",
 ]
 
+NOT_SAID = "the configuration does not say how the weights are stored"
+"""Begins what `unsure` says of a scheme that is not from the configuration."""
+
 Split = Literal["rows", "columns", "kv_heads", "vocab", "none"]
 """How tensor parallelism cuts a matrix.
 

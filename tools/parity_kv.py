@@ -147,7 +147,7 @@ def deployment_of(asked: dict[str, Any], release: str) -> tuple[Deployment, bool
 @cache
 def _model(name: str) -> ModelShape:
     if not name.startswith("draft_"):
-        return load(name)
+        return load(name, completed=False)
     entry = json.loads(MODELS.read_text(encoding="utf-8"))[name]
     return shape_of(entry["config"], name=name, runner=entry.get("runner") or "auto")
 

@@ -20,6 +20,20 @@ from .hf_architecture import registry
 from .hf_config import read_config, shape_of
 from .safe_json import exists, shown
 
+_GRANITE_LAYERS = tuple("attention" if i % 10 == 5 else "mamba" for i in range(40))
+_COMPLETED: Mapping[str, tuple[Mapping[str, Any], str]] = {
+    "ibm-granite/granite-4.0-h-1b": (
+        {"shared_intermediate_size": 4096, "num_local_experts": 0, "tie_word_embeddings": True},
+        "no experts and a tied head are assumed; the width of the MLP is worked out from the number of parameters",
+    ),
+    "ibm-granite/granite-4.0-h-small": (
+        {"layer_types": list(_GRANITE_LAYERS), "max_position_embeddings": 131072},
+        "where its 4 attention layers stand, and its length, are taken from granite-4.0-h-1b",
+    ),
+}
+"""Keys that a record lacks and Transformers would fill with another model's, and what they rest on. With them the
+parameters are those of the checkpoint, to 0.01 %."""
+
 
 class CatalogueEntry(NamedTuple):
     """One line of the catalogue.
@@ -57,12 +71,13 @@ def catalogue_names() -> tuple[str, ...]:
     return tuple(_catalogue())
 
 
-def load(model_id: str, *, runner: str = "auto") -> ModelShape:
+def load(model_id: str, *, runner: str = "auto", completed: bool = True) -> ModelShape:
     """The shape of a model of the catalogue.
 
     Args:
         model_id: "Qwen/Qwen3-8B" or "Qwen__Qwen3-8B", in any case.
         runner: `--runner`: auto, generate, pooling or draft.
+        completed: with keys that the record lacks and the checkpoint has; False: what vLLM would make of the record.
 
     Raises:
         InputError: CG915 there is no such model; the nearest ids are named.
@@ -71,8 +86,12 @@ def load(model_id: str, *, runner: str = "auto") -> ModelShape:
     if known is None:
         raise _unknown(model_id)
     record = _catalogue()[known]
-    shape = shape_of(_config(record), name=known, runner=runner, where=known)
-    return shape.model_copy(update={"confidence": record["confidence"] or None})
+    added, why = _COMPLETED.get(known, ({}, "")) if completed else ({}, "")
+    shape = shape_of({**added, **_config(record)}, name=known, runner=runner, where=known)
+    update: dict[str, Any] = {"confidence": record["confidence"] or None}
+    if why and shape.weights is not None:
+        update["weights"] = shape.weights.model_copy(update={"unsure": why})
+    return shape.model_copy(update=update)
 
 
 def load_model(text: str, *, runner: str = "auto") -> ModelShape:

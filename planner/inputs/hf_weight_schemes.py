@@ -13,6 +13,7 @@ from typing import Any
 
 from ..weight_shape import Part, QuantScheme
 from .hf_node import ConfigNode
+from .hf_weight_names import scheme_by_id
 
 MAX_PATTERNS = 4000
 """Patterns that are looked at; published files have under 2,000."""
@@ -56,21 +57,6 @@ _LEAVES: Mapping[str, tuple[str, ...]] = {
 }
 
 
-NOT_SAID = "the configuration does not say how the weights are stored"
-"""Begins what is said of a scheme that is not from the configuration."""
-# What a published name calls a scheme: the first that is found counts.
-_NAMED: tuple[tuple[str, QuantScheme], ...] = (
-    ("nvfp4", QuantScheme(name="nvfp4", bits=4, group_columns=16, scale_bytes=1, is_certain=False)),
-    ("mxfp4", QuantScheme(name="mxfp4", bits=4, group_columns=32, scale_bytes=1, is_certain=False)),
-    (
-        "awq|gptq|w4a16|w4a8|int4|4-?bit",
-        QuantScheme(name="int4, groups of 128", bits=4, group_columns=128, scale_bytes=2, is_certain=False),
-    ),
-    ("fp8", QuantScheme(name="fp8", bits=8, is_certain=False)),
-    ("w8a8|w8a16|int8|8-?bit", QuantScheme(name="int8", bits=8, is_certain=False)),
-)
-# Checkpoints whose name does not say it either, moonshotai/Kimi-K2-Thinking: its model card.
-_INT4_EXPERTS = ("moonshotai/kimi-k2-thinking",)
 _GEMMA4_EXPERTS = ("moe.experts", "moe.experts.0", "experts", "experts.0")
 
 
@@ -182,7 +168,8 @@ def read_schemes(root: ConfigNode, text: ConfigNode, name: str | None = None) ->
         for key in ("quantization_config", "compression_config"):
             config = config or node.mapping(key)
     if config is None:
-        return _of_id(text, name or "")
+        named = scheme_by_id(text, name or "")
+        return Schemes([named.scheme], unsure=named.unsure, left_out=named.left_out) if named else Schemes([])
     inner = config.get("quantization")
     flat: Mapping[str, Any] = {**config, **inner} if isinstance(inner, dict) else config
     ignored = _texts(
@@ -201,33 +188,6 @@ def read_schemes(root: ConfigNode, text: ConfigNode, name: str | None = None) ->
     # Gemma 4 has an MLP beside the experts, and "mlp*" does not mean them: models/gemma4.py.
     stems = _GEMMA4_EXPERTS if text.model_type.startswith("gemma4") else None
     return Schemes([scheme], ignored, unsure=unsure, expert_stems=stems)
-
-
-def _of_id(text: ConfigNode, name: str) -> Schemes:
-    """The scheme that a published id, ORG/NAME, speaks of; a folder's name says nothing, its files would.
-
-    ModelOpt writes the quantisation into a file beside config.json.
-    """
-    said = name.casefold()
-    if said in _INT4_EXPERTS:
-        scheme = QuantScheme(name="int4, groups of 32", bits=4, group_columns=32, scale_bytes=2, is_certain=False)
-        others: tuple[Part, ...] = ("attention", "mlp", "shared_expert")
-        unsure = f"{NOT_SAID}; int4 experts are taken from the model's card"
-        return Schemes([scheme], unsure=unsure, left_out=others)
-    if "/" not in said:
-        return Schemes([])
-    for words, scheme in _NAMED:
-        if re.search(rf"[-_.](?:{words})(?=[-_.]|$)", said):
-            return Schemes([scheme], unsure=f"{NOT_SAID}; its name says {scheme.name}", left_out=_kept(text, scheme))
-    return Schemes([])
-
-
-def _kept(text: ConfigNode, scheme: QuantScheme) -> tuple[Part, ...]:
-    """What is mostly left as it was in 4 bits: attention that compresses, and that beside layers with a state."""
-    if scheme.name != "nvfp4":
-        return ()
-    state = any(key in text.raw for key in ("hybrid_override_pattern", "layers_block_type", "ssm_state_size"))
-    return ("attention", "mixer") if state or text.get("kv_lora_rank") is not None else ()
 
 
 def scheme_of(config: Mapping[str, Any], name: str | None) -> QuantScheme:

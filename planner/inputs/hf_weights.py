@@ -68,6 +68,9 @@ def _read(
     name: str | None,
 ) -> WeightShape:
     gated = text.model_type not in _PLAIN_MLP
+    if text.model_type == "granitemoehybrid" and "shared_intermediate_size" not in text.raw:
+        # The defaults of Transformers are those of another model: 8 experts of width 32768.
+        raise bad_value(text.at("shared_intermediate_size"), "the key is missing")
     plan = mlp_plan(text, sizes, gated=gated)
     layers, unsure = _mixing(text, sizes, cache)
     inner = [*layers, *plan.matrices, *_norms(text, sizes)]

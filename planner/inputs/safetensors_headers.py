@@ -7,8 +7,9 @@ https://github.com/huggingface/safetensors/blob/main/README.md
 from __future__ import annotations
 
 import os
+import re
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeGuard
 
@@ -21,6 +22,8 @@ MAX_HEADER = 64 * 2**20
 MAX_FILES = 2000
 MAX_TENSORS = 2_000_000
 INDEX = "model.safetensors.index.json"
+
+_PART = re.compile(r"(.+)-(\d{5})-of-(\d{5})\.safetensors")
 
 _BITS = {
     "BOOL": 8, "U8": 8, "I8": 8, "F8_E5M2": 8, "F8_E4M3": 8, "F8_E8M0": 8, "F8_E4M3FNUZ": 8, "F8_E5M2FNUZ": 8,
@@ -62,6 +65,7 @@ def _files(place: Path) -> tuple[list[Path], set[str] | None]:
     """The files to read, and the tensors that count; None: all."""
     try:
         if not place.is_dir():
+            _check_alone(place)
             return [place], None
         names = sorted(entry for entry in os.listdir(place) if entry.endswith(".safetensors"))
     except (OSError, ValueError) as error:
@@ -79,7 +83,42 @@ def _files(place: Path) -> tuple[list[Path], set[str] | None]:
         )
     if len(parts) > MAX_FILES:
         raise _too_large(place, f"more than {MAX_FILES} files")
+    _check_complete(place, parts)
     return [place / name for name in parts], None
+
+
+def _check_complete(place: Path, names: Sequence[str]) -> None:
+    """Refuses parts of a set that is not whole: a download that has not ended.
+
+    Raises:
+        InputError: CG910.
+    """
+    sets: dict[tuple[str, int], set[int]] = {}
+    for name in names:
+        part = _PART.fullmatch(name)
+        if part is not None:
+            sets.setdefault((part[1], int(part[3])), set()).add(int(part[2]))
+    for (stem, count), numbers in sets.items():
+        missing = next((number for number in range(1, count + 1) if number not in numbers), None)
+        if missing is not None:
+            raise InputError(
+                f"{shown(place)} holds {len(numbers)} of {count} parts: {shorten(stem, 40)}-{missing:05}-of-{count:05}"
+                ".safetensors is missing",
+                code="CG910",
+                where=shown(place),
+                fix="give a folder with all of them, or --weights-bytes",
+            )
+
+
+def _check_alone(file: Path) -> None:
+    part = _PART.fullmatch(file.name)
+    if part is not None and int(part[3]) > 1 and file.is_file():
+        raise InputError(
+            f"{shown(file)} is one of {int(part[3])} parts",
+            code="CG910",
+            where=shown(file),
+            fix="give the folder that holds all of them, or --weights-bytes",
+        )
 
 
 def _listed(place: Path) -> set[str]:

@@ -97,6 +97,15 @@ def overlaid(fields: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str
     return found
 
 
+_MOVED = "vLLM keeps weights on the CPU; they are counted as if all were on the GPU"
+_WEIGHT_FLAGS = {
+    "cpu_offload_gb": _MOVED,
+    "offload_group_size": _MOVED,
+    "kv_offloading_size": "the second KV cache, on the CPU, is not modelled",
+}
+"""Settings that move memory off the GPU."""
+
+
 class _Asked:
     """Collects the fields of one deployment."""
 
@@ -120,6 +129,7 @@ class _Asked:
             found["speculative_config"] = speculative
         if self.args.values.get("hf_overrides"):
             self.ignored.append("hf_overrides: the model's shape is taken without them")
+        self.ignored += [f"{dest}: {what}" for dest, what in _WEIGHT_FLAGS.items() if self.args.values.get(dest)]
         return found
 
     def _add_numbers(self, found: dict[str, Any]) -> None:

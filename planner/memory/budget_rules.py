@@ -58,6 +58,15 @@ WARM_UP = Rule(
     instead="Lower --max-num-seqs, or --gpu-memory-utilization.",
     source="vllm/v1/worker/gpu_worker.py:996-1068",
 )
+NOT_THE_MODELS = Rule(
+    "CG917",
+    title="The tensors of --weights do not look like those of the model.",
+    why="Layers are missing, or the bytes are far from what the model's shape says, so the budget is that of something"
+    " else.",
+    example="--weights with the folder of an adapter, or of a smaller model.",
+    instead="Give the folder with all weights of this model.",
+    source=OWN,
+)
 WEIGHTS_UNKNOWN = Rule(
     "CG916",
     title="The weights of the model cannot be worked out from its config.json.",

@@ -7,9 +7,11 @@ from collections.abc import Iterator
 from ..deployment import Deployment
 from ..releases import canonical, holds
 from ..resolve import Resolution
+from ..resolve.checkpoint_method import NOT_STORED
 from ..resolve.memory_deduction import VARIABLE
 from ..trace import Finding
 from ..vocabulary import Runner
+from ..weight_shape import NOT_SAID
 from .budget import Budget
 from .estimate_rules import (
     ENCODER_GRAPHS,
@@ -17,6 +19,7 @@ from .estimate_rules import (
     GATED_DELTA,
     IMPLAUSIBLE,
     SHARED_MEMORY,
+    STORED_BY_NAME,
     SUGGESTED_TWICE,
 )
 from .estimates import GIB, Interval
@@ -46,6 +49,10 @@ def _found(
 ) -> Iterator[Finding]:
     stage = made.tightest
     taken = max(stage.graphs.best, 0)
+    yield from (found for found in resolution.findings if found.code == NOT_STORED.code)
+    if NOT_SAID in stage.weights.source:
+        text = "weights: " + stage.weights.source.partition("; ")[2]
+        yield Finding(STORED_BY_NAME.code, "warning", text, STORED_BY_NAME.instead, "--model")
     sizes = suggestion(made, stage, deployment.vllm)
     if estimate is not None and made.deduction.deducted and sizes is not None:
         if measured and _is_implausible(estimate.best, taken, made.total.best):

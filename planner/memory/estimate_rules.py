@@ -49,6 +49,15 @@ GATED_DELTA = Rule(
     until="0.28.0",
     release="0.28.0",
 )
+STORED_BY_NAME = Rule(
+    "CG596",
+    title="How the weights are stored is taken from the model's name.",
+    why="ModelOpt writes it into hf_quant_config.json, and the catalogue has config.json alone; which layers are left"
+    " as they were is not known, so the weights are 15 % either way.",
+    example="nvidia/Llama-3.1-70B-Instruct-FP8: a byte a weight is counted.",
+    instead="Give the model's folder, or --weights with its safetensors files.",
+    source="cgplan",
+)
 ENCODER_GRAPHS = Rule(
     "CG594",
     title="Graphs of the vision encoder come on top of the plan, and of the estimate of older releases.",

@@ -18,6 +18,7 @@ from ..trace import Finding
 from .budget import Budget
 from .kv_cache import KVCache, kv_cache
 from .kv_capacity import KVCacheTooSmall
+from .override_room import override_findings
 
 MOST_SEQS = 8192
 """Largest max_num_seqs that is looked for."""
@@ -63,6 +64,7 @@ def check_start(deployment: Deployment, resolution: Resolution, made: Budget, *,
         InputError: what the model's layers keep is not known.
     """
     best = constraints(deployment, resolution, [kv.best for kv in made.kv_cache], auto_fit)
+    made = replace(made, findings=(*made.findings, *override_findings(deployment, made, best.cache)))
     errors = [finding for finding in made.findings if finding.severity == "error"]
     if not best.broken:
         low = constraints(deployment, resolution, [kv.low for kv in made.kv_cache], auto_fit)
@@ -189,8 +191,10 @@ def largest_num_seqs(
             held = constraints(changed, resolution, available, auto_fit)
         except (StartupError, InputError):
             return False
-        errors = isinstance(made, Budget) and any(finding.severity == "error" for finding in made.findings)
-        return not held.broken and not errors
+        findings: tuple[Finding, ...] = ()
+        if isinstance(made, Budget):
+            findings = (*made.findings, *override_findings(changed, made, held.cache))
+        return not held.broken and all(finding.severity != "error" for finding in findings)
 
     return _largest(starts, most)
 

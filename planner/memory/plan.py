@@ -19,10 +19,12 @@ from ..resolve.overrides import NONE as NO_OVERRIDES
 from ..trace import Finding
 from ..vocabulary import CUDAGraphMode
 from .budget import Budget, Measured, MemoryFlags, estimate_budget
+from .budget_rules import NOT_THE_MODELS
 from .estimate_findings import estimate_findings
 from .estimates import Interval, exactly
 from .graph_memory import GraphMemory, predict_graph_memory
 from .kv_cache import kv_cache
+from .kv_capacity import OVERRIDE
 from .kv_plan import KVCachePlan
 from .limits import (
     MOST_SEQS,
@@ -144,6 +146,8 @@ class CapacityPlan:
         """The least --gpu-memory-utilization that starts; None: none does, or the budget was not looked at."""
         if self.budget is None or self.budget.is_manual:
             return None
+        if any(found.code == OVERRIDE.code and found.severity == "error" for found in self.findings):
+            return None
         return least_utilization(self.deployment, self.resolution, self.budget)
 
     @cached_property
@@ -194,7 +198,8 @@ def plan_of(deployment: Deployment, request: MemoryRequest, overrides: Overrides
         for end in ("low", "best", "high")
     )
     verdict = check_start(deployment, resolution, budget, auto_fit=request.auto_fit)
-    notes = best.plan.warnings if best.plan is not None else ()
+    said = {finding.code for finding in verdict.findings}
+    notes = [note for note in best.plan.warnings if note.code not in said] if best.plan is not None else []
     fails = [finding for finding in resolution.findings if finding.code in LOADING_FAILS]
     made = CapacityPlan(
         deployment, request, resolution, budget, graphs, low, best, high, "no" if fails else verdict.starts,
@@ -202,7 +207,12 @@ def plan_of(deployment: Deployment, request: MemoryRequest, overrides: Overrides
     )  # fmt: skip
     measured = request.known.graph_estimate is not None
     own = estimate_findings(deployment, resolution, budget, vllm_estimate(made), measured)
-    return replace(made, findings=_pressing([*fails, *verdict.findings, *notes, *own]))
+    return replace(made, findings=_pressing([*fails, *verdict.findings, *notes, *own, *_of_files(request)]))
+
+
+def _of_files(request: MemoryRequest) -> list[Finding]:
+    doubt = request.weights.doubt if request.weights is not None else ""
+    return [Finding(NOT_THE_MODELS.code, "warning", doubt, NOT_THE_MODELS.instead, "--weights")] if doubt else []
 
 
 def make_budget(

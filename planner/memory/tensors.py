@@ -10,11 +10,12 @@ import re
 from collections.abc import Iterable
 
 from ..deployment import Deployment
+from ..errors import InputError
 from ..releases import canonical, facts
 from ..weight_shape import Tensor
-from .estimates import Interval, exactly
+from .estimates import GIB, Interval, exactly
 from .pipeline_stages import stage_ranges
-from .weights import ITEM_BYTES, StageWeights, Weights
+from .weights import ITEM_BYTES, StageWeights, Weights, estimate_weights
 
 _ROWS = re.compile(
     r"(^|\.)(q_proj|q_b_proj|kv_b_proj|qkv_proj|gate_proj|up_proj|gate_up_proj|w1|w3|c_fc|fc1|in_proj\w*|query_key_value|"
@@ -31,6 +32,8 @@ _VISION = re.compile(
 _SKIPPED = re.compile(r"(^|\.)(rotary_emb\.inv_freq|masked_bias|mtp\..*)$")
 _WHOLE = ("norm.weight", "gate.weight", "a_proj.weight", "mqa.weight", "router.weight")
 _FLOATS = {"F32": 4, "F16": 2, "BF16": 2, "F64": 8}
+FAR = 5
+"""Files and shape that differ by more are not of one model; 16 and 4 bits differ by less."""
 _LITTLE = 1 << 20
 """Bytes of tensors that no rule knows and that every rank may as well hold."""
 
@@ -52,7 +55,11 @@ def weights_of(deployment: Deployment, tensors: Iterable[Tensor], source: str) -
     ranges = stage_ranges(deployment.model.num_hidden_layers, stages, partition)
     sizes = [[0, 0] for _ in ranges]  # at least, and at most
     counter = _Share(deployment)
+    layers: set[int] = set()
     for tensor in tensors:
+        layer = None if _VISION.search(tensor.name) else _LAYER.search(tensor.name)
+        if layer is not None:
+            layers.add(int(layer[3]))
         if _SKIPPED.search(tensor.name) or (counter.tied and tensor.name.endswith("lm_head.weight")):
             continue
         share, is_known = counter.of(tensor)
@@ -60,12 +67,29 @@ def weights_of(deployment: Deployment, tensors: Iterable[Tensor], source: str) -
         for number in _stages_of(tensor.name, ranges, counter.tied):
             sizes[number][0] += least
             sizes[number][1] += share
-    return Weights(
-        tuple(
-            StageWeights(exactly(high, source) if low == high else Interval(low, high, high, source), {"files": high})
-            for low, high in sizes
-        )
+    made = tuple(
+        StageWeights(exactly(high, source) if low == high else Interval(low, high, high, source), {"files": high})
+        for low, high in sizes
     )
+    return Weights(made, _doubt(deployment, layers, sum(high for _, high in sizes)))
+
+
+def _doubt(deployment: Deployment, layers: set[int], found: int) -> str:
+    """Why these are hardly the model's tensors; "" where they may be."""
+    wanted = deployment.model.num_hidden_layers
+    missing = [number for number in range(wanted) if number not in layers]
+    # Names that no rule knows are no sign of missing layers.
+    if layers and missing:
+        return f"{len(missing)} of {wanted} layers of the model have no tensor in the files, the first is {missing[0]}"
+    try:
+        stages = estimate_weights(deployment).stages
+    except InputError:
+        return ""
+    low, high = sum(own.total.low for own in stages), sum(own.total.high for own in stages)
+    if low / FAR <= found <= high * FAR:
+        return ""
+    best = sum(own.total.best for own in stages)
+    return f"the files hold {found / GIB:.2f} GiB of weights, and the model's shape says {best / GIB:.2f}"
 
 
 def _stages_of(name: str, ranges: tuple[range, ...], tied: bool) -> list[int]:

@@ -14,7 +14,7 @@ from ..deployment import Deployment
 from ..errors import InputError
 from ..model_shape import ModelShape
 from ..releases import canonical, facts
-from ..weight_shape import Matrix, QuantScheme, WeightShape
+from ..weight_shape import NOT_SAID, Matrix, QuantScheme, WeightShape
 from .estimates import Interval, between, exactly
 from .pipeline_stages import stage_ranges
 
@@ -51,9 +51,14 @@ class StageWeights:
 
 @dataclass(frozen=True)
 class Weights:
-    """Weights of every pipeline stage, first to last."""
+    """Weights of every pipeline stage, first to last.
+
+    Attributes:
+        doubt: why tensors that were counted may not be the model's, in words; or "".
+    """
 
     stages: tuple[StageWeights, ...]
+    doubt: str = ""
 
     @property
     def heaviest(self) -> Interval:

@@ -14,8 +14,10 @@ from ..errors import CgplanError
 from ..resolve import Resolution, resolve
 from ..resolve.memory_deduction import VARIABLE
 from ..vocabulary import CUDAGraphMode
+from .budget import Budget
 from .graph_savings import Change, changes
 from .limits import constraints
+from .override_room import override_findings
 from .plan import CapacityPlan, MemoryRequest, capacity_in, make_budget
 
 FEWEST_SIZES = 8
@@ -88,6 +90,7 @@ def _outcome(name: str, deployment: Deployment, request: MemoryRequest) -> Outco
     graph_bytes: int | None = None
     deducted: int | None = None
     errors: list[tuple[str, str]] = []
+    budget: Budget | None = None
     if request.kv_bytes is not None:
         available = [request.kv_bytes] * deployment.pipeline_parallel_size
     else:
@@ -96,6 +99,9 @@ def _outcome(name: str, deployment: Deployment, request: MemoryRequest) -> Outco
         graph_bytes, deducted = budget.tightest.graphs.best, budget.tightest.deducted.best
         errors = [(found.code, found.message) for found in budget.findings if found.severity == "error"]
     held = constraints(deployment, resolution, available, request.auto_fit)
+    if budget is not None:
+        room = override_findings(deployment, budget, held.cache)
+        errors += [(found.code, found.message) for found in room if found.severity == "error"]
     errors += [(found.code, found.message) for found in held.broken]
     plan = held.cache.plan if held.cache is not None else None
     return Outcome(

@@ -29,6 +29,15 @@ PASSED_OVER = Rule(
     instead="Leave --quantization out.",
     source="vllm/model_executor/layers/quantization/modelopt.py:453-459",
 )
+NOT_STORED = Rule(
+    "CG143",
+    title="--quantization awq, gptq and the like need a checkpoint that is stored so.",
+    why="They read the quantisation from the checkpoint's files and quantise nothing; where none says it, vLLM ends"
+    " while it loads.",
+    example="--quantization awq with Qwen/Qwen3-8B: there is no configuration of AWQ.",
+    instead="Name the quantised checkpoint, or a method that quantises while it loads: fp8.",
+    source="vllm/model_executor/model_loader/weight_utils.py:197-400",
+)
 
 _AWQ = frozenset(("awq", "awq_marlin", "auto_awq"))
 _GPTQ = frozenset(("gptq", "gptq_marlin", "auto_gptq"))
@@ -36,13 +45,18 @@ _STORED = {"auto_awq": _AWQ, "auto_gptq": _GPTQ, "compressed-tensors": {"compres
 """Methods of checkpoints, and the names that they take. Others are left alone: classes claim some of them."""
 _ASKED = _AWQ | _GPTQ | {"compressed-tensors", "fp8", "modelopt", "modelopt_fp4", "bitsandbytes"}
 """Methods that read a checkpoint of their own and no other."""
+_WHILE_LOADING = frozenset(("fp8", "bitsandbytes"))
+"""Of them, those that quantise a plain checkpoint."""
 MODELOPT = "modelopt"
 
 
 def check(engine: Engine) -> None:
     """Refuse a method that is not the checkpoint's; note one that is passed over."""
     asked, stored = engine.deployment.quantization, engine.deployment.model.quantization
-    if asked is None or stored is None or asked not in _ASKED:
+    if asked is None or asked not in _ASKED:
+        return
+    if stored is None:
+        _check_plain(engine, asked)
         return
     if stored in _STORED and asked not in _STORED[stored]:
         raise StartupError(
@@ -60,3 +74,18 @@ def check(engine: Engine) -> None:
             fix="leave --quantization out",
             where="--quantization",
         )
+
+
+def _check_plain(engine: Engine, asked: str) -> None:
+    """Note a method that reads a quantised checkpoint, where this one's configuration speaks of none."""
+    weights = engine.deployment.model.weights
+    if asked in _WHILE_LOADING or weights is None or weights.schemes:
+        return
+    engine.trace.find(
+        NOT_STORED,
+        "warning",
+        f"--quantization {asked} reads a checkpoint that is stored so, and this configuration speaks of no"
+        " quantisation: vLLM will not load it; the weights count as they are stored",
+        fix="leave --quantization out, or name the quantised checkpoint",
+        where="--quantization",
+    )

@@ -253,6 +253,32 @@ def test_refused(cgplan: Run, words: list[str]) -> None:
     assert err.count("\n") == 1
 
 
+def write_weights(file: Path, header: dict[str, Any], data: int = 0) -> None:
+    text = json.dumps(header).encode()
+    file.write_bytes(len(text).to_bytes(8, "little") + text + bytes(data))
+
+
+def test_a_part_of_the_weights_is_refused(cgplan: Run, tmp_path: Path) -> None:
+    write_weights(tmp_path / "model-00001-of-00004.safetensors", {})
+    status, out, err = cgplan(*QWEN, "--weights", str(tmp_path))
+    assert (status, out) == (2, "")
+    assert "holds 1 of 4 parts" in err
+
+
+def test_no_tensors_are_refused(cgplan: Run, tmp_path: Path) -> None:
+    write_weights(tmp_path / "model.safetensors", {})
+    status, out, err = cgplan(*QWEN, "--weights", str(tmp_path))
+    assert (status, out) == (2, "")
+    assert "holds no tensors" in err
+
+
+def test_tensors_of_something_else_are_a_warning(cgplan: Run, tmp_path: Path) -> None:
+    entry = {"dtype": "BF16", "shape": [10, 10], "data_offsets": [0, 200]}
+    write_weights(tmp_path / "model.safetensors", {"lm_head.weight": entry}, 200)
+    read = document(cgplan, *QWEN, "--weights", str(tmp_path))
+    assert [found["severity"] for found in read["findings"] if found["code"] == "CG917"] == ["warning"]
+
+
 def test_another_shape_does_not_stand_in_for_an_unknown_model(cgplan: Run) -> None:
     status, out, err = cgplan("plan", "--gpu", "h100", "--", "vllm", "serve", "acme/unknown-9b")
     assert (status, out) == (2, "")

@@ -135,6 +135,23 @@ class TestBadFiles:
         (tmp_path / INDEX).write_text(json.dumps(table))
         assert refused(tmp_path).code == "CG911"
 
+    def test_parts_that_are_missing(self, tmp_path: Path) -> None:
+        (tmp_path / "model-00001-of-00002.safetensors").write_bytes(packed({"a": ("BF16", [4])}))
+        error = refused(tmp_path)
+        assert error.code == "CG910"
+        assert "holds 1 of 2 parts: model-00002-of-00002.safetensors is missing" in error.message
+        assert "one of 2 parts" in refused(tmp_path / "model-00001-of-00002.safetensors").message
+        (tmp_path / "model-00002-of-00002.safetensors").write_bytes(packed({"b": ("BF16", [4])}))
+        assert len(read_tensors(tmp_path)) == 2
+
+    def test_a_file_of_the_index_that_is_missing(self, tmp_path: Path) -> None:
+        names = {"a": "model-00001-of-00002.safetensors", "b": "model-00002-of-00002.safetensors"}
+        (tmp_path / names["a"]).write_bytes(packed({"a": ("BF16", [4])}))
+        (tmp_path / INDEX).write_text(json.dumps({"weight_map": names}))
+        error = refused(tmp_path)
+        assert error.code == "CG910"
+        assert names["b"] in error.message
+
     def test_a_tensor_in_two_files(self, tmp_path: Path) -> None:
         for name in ("model-1.safetensors", "model-2.safetensors"):
             (tmp_path / name).write_bytes(packed({"a": ("BF16", [4])}))
@@ -208,6 +225,17 @@ class TestRanks:
         for files, shape in zip(by_file, by_shape, strict=True):
             assert files.total.is_exact
             assert files.total.best == shape.total.best - shape.parts["rope"]
+
+    def test_tensors_of_the_model_leave_no_doubt(self, tmp_path: Path) -> None:
+        assert weights_of(Deployment(model=llama()), tensors_in(tmp_path, checkpoint()), "files").doubt == ""
+
+    def test_layers_that_are_missing_are_a_doubt(self, tmp_path: Path) -> None:
+        doubt = weights_of(Deployment(model=llama()), tensors_in(tmp_path, checkpoint(layers=3)), "files").doubt
+        assert doubt.startswith("1 of 4 layers of the model have no tensor")
+
+    def test_bytes_far_from_the_shape_are_a_doubt(self, tmp_path: Path) -> None:
+        tensors = tensors_in(tmp_path, {"lm_head.weight": ("BF16", [10, 10])})
+        assert "the model's shape says" in weights_of(Deployment(model=llama()), tensors, "files").doubt
 
     def test_a_tied_head_in_the_file_is_not_loaded(self, tmp_path: Path) -> None:
         tensors = tensors_in(tmp_path, checkpoint())

@@ -38,6 +38,19 @@ def test_settings_arrive() -> None:
     assert resolve(deployment).cudagraph_mode is not None
 
 
+@pytest.mark.parametrize(
+    ("flags", "named"),
+    [
+        (("--cpu-offload-gb", "10"), ["cpu_offload_gb"]),
+        (("--offload-group-size", "8"), ["offload_group_size"]),
+        (("--kv-offloading-size", "8"), ["kv_offloading_size"]),
+        (("--cpu-offload-gb", "0"), []),
+    ],
+)
+def test_memory_that_is_moved_off_the_gpu_is_not_modelled(flags: tuple[str, ...], named: list[str]) -> None:
+    assert [line.partition(":")[0] for line in asked(*flags).ignored] == named
+
+
 def test_what_is_assumed_and_what_is_not_modelled_is_said() -> None:
     found = asked("-cc.cache_dir=/c", "--hf-overrides", '{"a": 1}', "--max-model-len", "auto", model="org/unknown")
     assert [line.partition(":")[0] for line in found.ignored] == ["compilation_config.cache_dir", "hf_overrides"]

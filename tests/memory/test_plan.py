@@ -171,3 +171,28 @@ def test_the_document_fits_its_schema(fields: dict[str, Any]) -> None:
 def test_plan_of_is_plan() -> None:
     deployment = Deployment(model=load_model(QWEN))
     assert plan_of(deployment, MemoryRequest()).findings == plan(deployment).findings
+
+
+class TestOverride:
+    """--num-gpu-blocks-override against what the whole GPU has room for; a block of Qwen3 8B has 2.25 MiB."""
+
+    def test_more_blocks_than_the_gpu_holds_do_not_start(self) -> None:
+        found = made(num_gpu_blocks_override=1_000_000)
+        assert (found.starts, found.fits, codes(found)) == ("no", False, ["CG577"])
+        assert "CG577" not in codes(found, "warning")
+        assert found.least_utilization is None
+        assert found.max_num_seqs_that_fits == 0
+        assert not outcome(Variant("same", found.deployment, found.request)).fits
+
+    def test_its_fix_starts(self) -> None:
+        fix = made(num_gpu_blocks_override=1_000_000).findings[0].fix
+        assert fix is not None
+        found = made(num_gpu_blocks_override=int(fix.split()[1]))
+        assert (found.fits, codes(found)) == (True, [])
+
+    def test_more_than_the_budget_and_less_than_the_gpu_start(self) -> None:
+        found = made()
+        assert found.best.plan is not None
+        over = made(num_gpu_blocks_override=found.best.plan.num_blocks + 100)
+        assert (over.fits, codes(over), codes(over, "warning")) == (True, [], ["CG577"])
+        assert outcome(Variant("same", over.deployment, over.request)).fits

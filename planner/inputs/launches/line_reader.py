@@ -140,7 +140,7 @@ class LineReader:
         return True
 
 
-def _alone(error: InputError) -> InputError:
+def _alone(error: CgplanError) -> CgplanError:
     """The error without its frames, which would keep all that the parser held when it refused."""
     error.__traceback__ = error.__context__ = error.__cause__ = None
     return error

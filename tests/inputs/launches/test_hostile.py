@@ -128,6 +128,18 @@ def test_a_million_dollars_take_little_memory() -> None:
     assert peak < 30e6
 
 
+def test_a_long_word_takes_little_memory() -> None:
+    source = Source(
+        "a.yaml", f'{POD}  - name: c\n    image: vllm/vllm-openai\n    args: "--model m {"-" * 1_000_000}"\n'
+    )
+    tracemalloc.start()
+    (launch,) = read(source).launches
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert len(launch.texts[-1]) == 1_000_000
+    assert peak < 40e6
+
+
 def test_dollars_are_put_in_at_their_places() -> None:
     source = Source("", "vllm serve a$$b $(M) $(M) c")
     whole = Word(source.text, source.span(0, len(source.text)), span_of=source.span)

@@ -23,7 +23,7 @@ MAX_WORDS = 20_000
 MODULE_COMMAND = ("python3", "-m", "vllm.entrypoints.openai.api_server")
 """As controllers and serving runtimes start the server."""
 
-_QUOTED_WORD = re.compile(r"""(?:[^\s'"]|'[^']*'|"[^"]*")+""")
+_QUOTED_WORD = re.compile(r"""(?:[^\s'"]+|'[^']*'|"[^"]*")+""")
 
 
 def words_of(node: Node | None, key: str, remarks: list[Remark]) -> list[Word]:
