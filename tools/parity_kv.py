@@ -79,7 +79,7 @@ NEEDED = re.compile(
 
 
 def is_kv_record(record: dict[str, Any]) -> bool:
-    return {"model", "gpu", "available"} <= record["input"].keys()
+    return {"model", "gpu", "available"} <= set(record["input"])
 
 
 def compare_kv(record: dict[str, Any]) -> str | None:
@@ -257,12 +257,11 @@ def _compare_graphs(
     """Whether the blocks suffice for the graphs of a model with Mamba layers, which the start looks at next."""
     refused = "Mamba" in (expected.get("cudagraph") or {}).get("error", {}).get("message", "")
     overrides = Overrides(unavailable_backends=unavailable, imported_before_env=True)
+    found = None
     try:
         resolve(deployment.model_copy(update={"num_gpu_blocks": plan.num_blocks}), overrides)
     except CgplanError as error:
         found = error.code
-    else:
-        found = None
     if (found == "CG501") == refused:
         return None
     return f"cudagraph: cgplan {found or 'starts'}, vLLM {'refuses' if refused else 'starts'}"

@@ -102,6 +102,25 @@ def test_what_of_markdown_is_not_read_is_said() -> None:
     assert read(Source("a.md", block + "x\n" * 600_000)).remarks == ()
 
 
+@pytest.mark.parametrize("start", ["A=()\n", "A=''\n"])
+def test_what_is_put_behind_a_variable_again_and_again(start: str) -> None:
+    def reading(appended: str, times: int) -> Reading:
+        text = f"{start}f() {{\n{appended}\n}}\n{'f' + chr(10)}" + f"vllm serve m ${{A[@]}}\n{'f' + chr(10)}" * times
+        return read(Source("a.sh", text))
+
+    several = "A+=(--x 1)\n" if "(" in start else "A+=' --x 1'\n"
+    last = reading(several, 3).launches[-1]
+    assert last.texts == ["vllm", "serve", "m", *["--x", "1"] * 3]
+    with Watch():
+        reading(several * 400, 200)
+
+
+def test_an_image_of_many_dollars() -> None:
+    text = "services:\n  s:\n    image: vllm/vllm-openai:" + "$$" * 500_000 + "\n    command: --model m\n"
+    with Watch():
+        read(Source("compose.yaml", text))
+
+
 def test_remarks_are_counted_from_some_number_on() -> None:
     text = POD + '  - name: c\n    image: x/vllm\n    command: [sh, -c, "vllm serve \'m"]\n' * (MAX_REMARKS + 5)
     remarks = read(Source("a.yaml", text)).remarks

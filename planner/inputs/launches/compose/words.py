@@ -19,7 +19,7 @@ from ..shell.word import SpanOf, Word
 from ..yaml_nodes import Scalar
 
 MAX_CHARS = 256 * 1024
-"""Longest text of a command."""
+"""Longest text that is read word by word."""
 MAX_WORDS = 5000
 """Most words of a command; long ones of vLLM have a hundred."""
 MAX_DEPTH = 10
@@ -32,7 +32,11 @@ _END = ";&|<>"
 
 
 def put_in(text: str, depth: int = 0) -> str | None:
-    """`text` with the defaults of its variables; None where one has none, since its value is in no file."""
+    """`text` with the defaults of its variables; None where one has none, since its value is in no file, and where the
+    text is longer than any that is meant.
+    """
+    if len(text) > MAX_CHARS:
+        return None
     parts: list[str] = []
     at = 0
     for start, end, value in _references(text, depth):

@@ -181,7 +181,8 @@ class Walk:
         if index:
             value = UNKNOWN
         elif plus and old is not None:
-            value = joined(old, value)
+            self.scope.work -= sum(10 + len(one.text) + 10 * len(one.runs) for one in old.fields)
+            value = joined(old, value) if self.scope.work >= 0 else UNKNOWN
         yield Assigned(name, value, word.start, word.end)
 
     def _declare(self, words: Sequence[ShellWord], head: str, index: int) -> None:
