@@ -151,10 +151,10 @@ class Fuzzer:
             print(given if isinstance(given, list) else f"{given.name}\n{given.text!r}")
         start, before = time.process_time(), _peak()
         try:
-            with _at_most(SECONDS), self.guard.closed():
+            with self.guard.closed():
                 self._check(given, dice)
         except TooSlow:
-            self._failed(number, f"longer than {SECONDS} s")
+            self._failed(number, f"a step is longer than {SECONDS} s")
         except (Exception, Forbidden):  # the point of it
             self._failed(number, traceback.format_exc())
         seconds = time.process_time() - start
@@ -174,7 +174,8 @@ class Fuzzer:
             return checker.line(given) if isinstance(given, list) else checker.source(given)
 
         try:
-            found = check()
+            with _at_most(SECONDS):
+                found = check()
         except InputError:  # what stands behind -- cannot be read; the command says so in one line
             self.counts["lines refused in one line"] += 1
             return
@@ -182,11 +183,12 @@ class Fuzzer:
         for wrong in _misplaced(found):
             raise Wrong(wrong)
         if dice.randrange(FIXED) == 0:
-            _same(found, check())
-            self._mend(found)
-            self._edit(found, dice)
+            for step in (lambda: _same(found, check()), lambda: self._mend(found), lambda: self._edit(found, dice)):
+                with _at_most(SECONDS):
+                    step()
         for output in OUTPUTS if dice.randrange(10) == 0 else [dice.choice(OUTPUTS)]:
-            _shown(found, output)
+            with _at_most(SECONDS):
+                _shown(found, output)
 
     def _count(self, found: FileResult) -> None:
         self.counts["servers"] += len(found.launches)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from ..errors import CgplanError
 from ..inputs.launches.asked import Asked
@@ -12,6 +14,9 @@ from .diagnostic import Diagnostic
 from .registry import SEVERITIES, run
 from .subject import subject_of
 from .trial import usable
+
+MOST_ALIKE = 20
+"""Findings of one server that say the same of different places."""
 
 
 @dataclass(frozen=True)
@@ -38,13 +43,29 @@ def check_launch(asked: Asked) -> Report:
     from . import families  # noqa: F401  registers the checks
 
     subject = subject_of(asked)
-    found: list[Diagnostic] = []
+    found: dict[tuple[object, ...], list[Diagnostic]] = {}
     for one in (*starting.refusals(subject), *resolved.findings(subject), *run(subject)):
         one = usable(subject, one)
-        if one not in found:  # an edit may hold a list, which has no hash
-            found.append(one)
+        same = found.setdefault((one.code, one.message, one.at.span if one.at is not None else None), [])
+        if one not in same:  # an edit may hold a list, which has no hash
+            same.append(one)
     is_open = starting.is_open(subject)
-    return Report(asked, tuple(sorted(found, key=_order)), subject.resolution, subject.problem, is_open)
+    ordered = sorted((one for same in found.values() for one in same), key=_order)
+    return Report(asked, tuple(_first_of_those_alike(ordered)), subject.resolution, subject.problem, is_open)
+
+
+def _first_of_those_alike(found: Sequence[Diagnostic]) -> Iterator[Diagnostic]:
+    """The findings, of those with the same words the first MOST_ALIKE; the last of them says how many follow."""
+    counts = Counter((one.code, one.message) for one in found)
+    seen: Counter[tuple[str, str]] = Counter()
+    for one in found:
+        key = (one.code, one.message)
+        seen[key] += 1
+        left = counts[key] - MOST_ALIKE
+        if seen[key] < MOST_ALIKE or (seen[key] == MOST_ALIKE and not left):
+            yield one
+        elif seen[key] == MOST_ALIKE:
+            yield replace(one, message=f"{one.message}; so it is {left:,} times more")
 
 
 def _order(one: Diagnostic) -> tuple[int, int, str]:

@@ -7,6 +7,7 @@ converted here: each option found is given, with the tokens it took, to the call
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -54,6 +55,7 @@ class Grammar:
         self.by_option = by_option
         self.positional = positional
         self.take = take
+        self.sorted: list[str] = []
 
     def parse(self, tokens: Sequence[Token]) -> list[Token]:
         """Read the tokens; `take` is called for each option in order. Returns the tokens that nothing took.
@@ -87,16 +89,24 @@ class Grammar:
     def _long_matches(self, text: str) -> list[_Candidate]:
         prefix, equals, explicit = text.partition("=")
         value = explicit if equals else None
-        return [_Candidate(flag, o, value) for o, flag in self.by_option.items() if o.startswith(prefix)]
+        return [_Candidate(self.by_option[option], option, value) for option in self._beginning(prefix)]
 
     def _short_matches(self, text: str) -> list[_Candidate]:
-        found = []
-        for option, flag in self.by_option.items():
-            if option == text[:2]:
-                found.append(_Candidate(flag, option, text[2:]))
-            elif option.startswith(text):
-                found.append(_Candidate(flag, option, None))
-        return found
+        spelled: dict[str, str | None] = dict.fromkeys(self._beginning(text))
+        if text[:2] in self.by_option:
+            spelled[text[:2]] = text[2:]
+        options = spelled if len(spelled) < 2 else [option for option in self.by_option if option in spelled]
+        return [_Candidate(self.by_option[option], option, spelled[option]) for option in options]
+
+    def _beginning(self, prefix: str) -> list[str]:
+        """The options that begin so, in the order of the parser."""
+        if not self.sorted:
+            self.sorted = sorted(self.by_option)
+        first = last = bisect_left(self.sorted, prefix)
+        while last < len(self.sorted) and self.sorted[last].startswith(prefix):
+            last += 1
+        found = self.sorted[first:last]
+        return found if len(found) < 2 else [option for option in self.by_option if option in found]
 
     def _ambiguous(self, token: Token, matches: list[_Candidate]) -> ArgumentRefused:
         names = [match.option for match in matches]

@@ -18,6 +18,9 @@ from .shell.programs import entrypoint_before
 from .shell.word import made
 
 MAX_INSTRUCTIONS = 5_000
+MAX_LENGTH = 256 * 1024
+"""Longest instruction that is read, in characters."""
+_READ = ("FROM", "ARG", "ENV", "CMD", "ENTRYPOINT")
 
 _ESCAPE = re.compile(r"#[ \t]*escape[ \t]*=[ \t]*([`\\])", re.IGNORECASE)
 _INSTRUCTION = re.compile(r"[ \t]*([A-Za-z]+)[ \t]+")
@@ -25,9 +28,9 @@ _HERE = re.compile(r"<<-?[ \t]*([\"']?)([A-Za-z_]\w*)\1")
 _VARIABLE = re.compile(
     r"\\\$|\$(?P<bare>[A-Za-z_]\w*)|\$\{(?P<name>[A-Za-z_]\w*)(?:(?P<sign>:?[-+])(?P<word>[^{}]*))?\}"
 )
-_STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
-_PAIR = re.compile(r"([A-Za-z_][\w.]*)=((?:\"(?:[^\"\\]|\\.)*\"|'[^']*'|\\.|[^\s\"'\\])*)", re.DOTALL)
-_PARTS = re.compile(r"\"((?:[^\"\\]|\\.)*)\"|'([^']*)'|(\\.)|([^\"'\\]+)", re.DOTALL)
+_STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
+_PAIR = re.compile(r"([A-Za-z_][\w.]*)=((?:\"[^\"\\]*(?:\\.[^\"\\]*)*\"|'[^']*'|\\.|[^\s\"'\\]+)*)", re.DOTALL)
+_PARTS = re.compile(r"\"([^\"\\]*(?:\\.[^\"\\]*)*)\"|'([^']*)'|(\\.)|([^\"'\\]+)", re.DOTALL)
 _FROM = re.compile(r"(?:--\S+\s+)*(?P<image>\S+)(?:\s+AS\s+(?P<name>\S+))?\s*$", re.IGNORECASE)
 
 
@@ -89,6 +92,13 @@ def instructions(source: Source) -> Iterator[Instruction]:
         joined, at = _joined(text, at, escape, places)
         head = _INSTRUCTION.match(joined.text)
         if head is not None:
+            if joined.length > MAX_LENGTH and head[1].upper() in _READ:
+                raise InputError(
+                    f"an instruction longer than {MAX_LENGTH // 1024} KiB",
+                    code="CG914",
+                    where=f"line {joined.span_of(0, 1).line}",
+                    fix="check the command alone",
+                )
             count += 1
             instruction = Instruction(head[1].upper(), joined.part(head.end(), joined.length))
             yield instruction

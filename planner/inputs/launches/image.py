@@ -7,6 +7,8 @@ import re
 SERVE = ("vllm", "serve")
 MODULE = ("python3", "-m", "vllm.entrypoints.openai.api_server")
 
+MAX_NAME = 1000
+"""Characters of a name that are looked at; registries take some 300."""
 SERVE_SINCE = (0, 11, 1)
 """First release whose image starts `vllm serve`; those before start the module."""
 
@@ -74,12 +76,12 @@ def entrypoint_of(image: str, release: str | None) -> tuple[str, ...]:
 
 def _name(image: str) -> str:
     """The image without tag and digest."""
-    name = image.partition("@")[0]
+    name = image[:MAX_NAME].partition("@")[0]
     head, colon, tail = name.rpartition(":")
     return (head if colon and "/" not in tail else name).lower()
 
 
 def _tag(image: str) -> str:
-    name = image.partition("@")[0]
+    name = image[:MAX_NAME].partition("@")[0]
     _, colon, tail = name.rpartition(":")
     return tail if colon and "/" not in tail else ""

@@ -20,8 +20,9 @@ MAX_COMMAND = 256 * 1024
 
 _SETTING = re.compile(r"[ \t]*([A-Za-z]+)[ \t]*=[ \t]*")
 _SECTION = re.compile(r"[ \t]*\[([^\]\n]*)\]")
-_WORD = re.compile(r"(?:\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'|\\.|[^\s\"'\\])+", re.DOTALL)
-_PART = re.compile(r"\"((?:[^\"\\]|\\.)*)\"|'((?:[^'\\]|\\.)*)'|((?:\\.|[^\s\"'\\])+)", re.DOTALL)
+_DOUBLE, _SINGLE = (rf"{quote}([^{quote}\\]*(?:\\.[^{quote}\\]*)*){quote}" for quote in "\"'")
+_WORD = re.compile(rf"(?:{_DOUBLE}|{_SINGLE}|\\.|[^\s\"'\\]+)+", re.DOTALL)
+_PART = re.compile(rf"{_DOUBLE}|{_SINGLE}|((?:\\.|[^\s\"'\\]+)+)", re.DOTALL)
 _ESCAPE = re.compile(r"\\(x[0-9a-fA-F]{2}|.)", re.DOTALL)
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v", "s": " "}
 _VARIABLE = re.compile(r"\$\$|\$\{([A-Za-z_]\w*)\}|%%|%[a-zA-Z]")
@@ -47,6 +48,10 @@ def launches(source: Source) -> Reading:
             continue
         if one.name == "ExecStart":
             started = [*started, one.value] if one.value.text.strip() else []
+        elif one.name == "Environment" and one.value.length > MAX_COMMAND:
+            message = f"variables longer than {MAX_COMMAND // 1024} KiB are not read"
+            remarks.append(Remark("not_read", message, one.value.span_of(0, 1)))
+            from_files = True
         elif one.name == "Environment":
             env = [*env, *islice(_variables(one.value), MAX_WORDS - len(env))] if one.value.text.strip() else []
         elif one.name == "EnvironmentFile":
@@ -170,16 +175,19 @@ def _word(value: Joined, start: int, end: int, env: Mapping[str, str | None], fr
         return [Word(part, span, "unit", False) for part in text.split()]
     text = _unquoted(written)
     unknown: list[str] = []
+    left = MAX_COMMAND
 
     def put(found: re.Match[str]) -> str:
+        nonlocal left
         if found[0] in ("$$", "%%"):
             return found[0][0]
         known = env.get(found[1]) if found[1] else None
         if known is None and found[1] and found[1] not in env and not from_files:
             return ""  # systemd puts in nothing for a variable that is not set
-        if known is None:
+        if known is None or len(known) > left:
             unknown.append(found[0])
             return found[0]
+        left -= len(known)
         return known
 
     put_in = _VARIABLE.sub(put, text)

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from cgplan.check import check_launch
+from cgplan.check.report import MOST_ALIKE
 from cgplan.errors import InputError
 from cgplan.inputs.launches import Reading, Source, files, launch_of, read
 from cgplan.inputs.launches.asked import ask
@@ -113,6 +114,38 @@ def test_what_is_put_behind_a_variable_again_and_again(start: str) -> None:
     assert last.texts == ["vllm", "serve", "m", *["--x", "1"] * 3]
     with Watch():
         reading(several * 400, 200)
+
+
+@pytest.mark.parametrize("word", ["$ ", "a ", "$a ", "'b' "])
+def test_a_default_of_many_words(word: str) -> None:
+    with Watch():
+        (launch,) = read(Source("a.sh", f"vllm serve ${{M:-{word * 5000}}} --x 1\n")).launches
+    assert launch.tokens[-1].text == "1" or len(launch.tokens) > 1000
+
+
+def test_words_of_a_default_have_their_places() -> None:
+    (launch,) = read(Source("a.sh", "vllm serve m ${M:---x 'b c' --y}\n")).launches
+    written = {one.text: launch.source.text[one.span.start : one.span.end] for one in launch.tokens[3:]}
+    assert written["--x"] == "--x"
+    assert written["--y"] == "--y"
+
+
+@pytest.mark.parametrize("options", ["--bogus", "-cc.mode=3", "-zzz"])
+def test_one_option_thousands_of_times(options: str) -> None:
+    with Watch():
+        report = check_launch(ask(launch_of(["vllm", "serve", "m", *[options] * 2000])))
+    alike = [one for one in report.diagnostics if one.message.startswith(report.diagnostics[-1].message[:20])]
+    assert 1 <= len(alike) <= MOST_ALIKE + 1
+
+
+def test_of_findings_that_say_the_same_the_rest_is_counted() -> None:
+    def said(times: int) -> list[str]:
+        report = check_launch(ask(launch_of(["vllm", "serve", "m", *["-cc.mode=3"] * times])))
+        return [one.message for one in report.diagnostics if "the last one counts" in one.message]
+
+    assert len(said(MOST_ALIKE + 2)) == MOST_ALIKE
+    assert not any("times more" in message for message in said(MOST_ALIKE + 2))
+    assert said(MOST_ALIKE + 7)[-1].endswith("so it is 5 times more")
 
 
 def test_an_image_of_many_dollars() -> None:

@@ -10,7 +10,7 @@ from ....errors import shorten
 from .word import SpanOf, Word
 
 MAX_TEXT = 200_000
-"""Longest word that variables are put into; no system passes a longer one to a program."""
+"""Longest word that variables are put into, and that comes of it; no system passes a longer one to a program."""
 
 
 class Reference(NamedTuple):
@@ -35,7 +35,7 @@ def put_in(word: Word, references: Iterable[Reference]) -> Word:
     unknown: list[str] = []
     at = length = 0
     for start, end, value in references:
-        if value is None:
+        if value is None or length + len(value) > MAX_TEXT:
             unknown.append(shorten(word.text[start:end], 60))
             continue
         before = word.text[at:start]

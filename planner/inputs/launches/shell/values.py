@@ -122,19 +122,32 @@ def element(fields: tuple[Field, ...], index: str) -> tuple[Field, ...]:
 def split_at_blanks(field: Field) -> list[tuple[Field, bool]]:
     """A value cut at blanks, as an unquoted variable is."""
     found: list[tuple[Field, bool]] = []
+    first = 0
     for part in _SPLIT.finditer(field.text):
         if part[0] == field.text:
             return [(field, True)]
-        runs = tuple(
-            Run(max(run.at, part.start()) - part.start(), run.start + max(0, part.start() - run.at), length)
-            for run in field.runs
-            if (length := min(run.at + run.length, part.end()) - max(run.at, part.start())) > 0
-        )
-        unknown = tuple(name for name in field.unknown if name in part[0])
-        found.append((Field(part[0], runs=_merged(runs), unknown=unknown, several=field.several), False))
+        start, end = part.span()
+        while first < len(field.runs) and field.runs[first].at + field.runs[first].length <= start:
+            first += 1
+        runs = []
+        for index in range(first, len(field.runs)):
+            run = field.runs[index]
+            if run.at >= end:
+                break
+            at = max(run.at, start)
+            runs.append(Run(at - start, run.start + at - run.at, min(run.at + run.length, end) - at))
+        unknown = _unknown_in(part[0], field.unknown)
+        found.append((Field(part[0], runs=_merged(tuple(runs)), unknown=unknown, several=field.several), False))
         if len(found) > MAX_FIELDS:
             break
     return found
+
+
+def _unknown_in(text: str, unknown: tuple[str, ...]) -> tuple[str, ...]:
+    """Which of the parts that are not known are in a word; of very many, only whether there are any."""
+    if len(unknown) <= MAX_RUNS:
+        return tuple(name for name in unknown if name in text)
+    return (text,) if any(sign in text for sign in "$`…") else ()
 
 
 def _merged(runs: tuple[Run, ...]) -> tuple[Run, ...]:

@@ -13,7 +13,7 @@ _BLANKS = re.compile(r"[ \t\r\f\v]+")
 _NAME = re.compile(r"\$(?:[A-Za-z_][A-Za-z0-9_]*|[0-9@*#?$!-])")
 _NESTED = re.compile(r"\\.|\$[({]|['\"`(){}]", re.DOTALL)
 _CLOSER = {"(": ")", "{": "}", '"': '"', "`": "`"}
-_ANSI_BODY = re.compile(r"(?:[^'\\]|\\.)*", re.DOTALL)
+_ANSI_BODY = re.compile(r"[^'\\]*(?:\\.[^'\\]*)*", re.DOTALL)
 _ANSI = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v", "e": "\033"}
 
 
