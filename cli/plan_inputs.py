@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from cgplan import Deployment, ModelShape
 from cgplan.errors import InputError, shorten
-from cgplan.memory.budget import Measured, MemoryFlags
+from cgplan.memory.budget.budget import Measured, MemoryFlags
 from cgplan.memory.estimates import GIB
 from cgplan.memory.plan import CapacityPlan, MemoryRequest, plan_of
 
@@ -21,7 +21,7 @@ from .pasted import Pasted
 from .request import Asked, request_of
 
 if TYPE_CHECKING:
-    from cgplan.memory.weights import Weights
+    from cgplan.memory.budget.weights import Weights
 
 MEASURED = ("weights", "activation", "non_torch", "graphs", "graph_estimate", "free", "total")
 OPTION_OF = {"graphs": "--graph-bytes"}
@@ -212,7 +212,7 @@ def _with_profile(name: str, deployment: Deployment, known: Measured) -> Measure
     """The values of the record, with those of the options over them."""
     from cgplan import resolve
     from cgplan.inputs.safe_json import read_object
-    from cgplan.memory.profile import check_fits, profile_of
+    from cgplan.memory.budget.measured_record import check_fits, profile_of
 
     record = profile_of(read_object(Path(name)), "--profile")
     check_fits(record, deployment, resolve(deployment), "--profile")
@@ -222,7 +222,7 @@ def _with_profile(name: str, deployment: Deployment, known: Measured) -> Measure
 
 def _from_files(folder: str, deployment: Deployment) -> Weights:
     from cgplan.inputs.safetensors_headers import read_tensors
-    from cgplan.memory.tensors import weights_of
+    from cgplan.memory.budget.tensors import weights_of
 
     tensors = read_tensors(folder)
     if not tensors:

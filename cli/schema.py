@@ -47,7 +47,7 @@ def command(
     elif document == "plan":
         from cgplan.memory.document_schema import json_schema
     elif document == "profile":
-        from cgplan.memory.profile import json_schema
+        from cgplan.memory.budget.measured_record import json_schema
     else:
         from cgplan.resolve.document_schema import json_schema
     print(json.dumps(json_schema(), indent=2))

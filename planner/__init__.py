@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from .deployment import Deployment
     from .errors import CgplanError, InputError, StartupError
     from .inputs.catalogue import load_model
-    from .memory.budget import Measured, MemoryFlags
+    from .memory.budget.budget import Measured, MemoryFlags
     from .memory.plan import CapacityPlan, plan
     from .model_shape import ModelShape
     from .releases.gpus import gpu
@@ -51,8 +51,8 @@ _HOMES = {
     "Graph": "resolve",
     "InputError": "errors",
     "KVTransferOptions": "sections",
-    "Measured": "memory.budget",
-    "MemoryFlags": "memory.budget",
+    "Measured": "memory.budget.budget",
+    "MemoryFlags": "memory.budget.budget",
     "ModelShape": "model_shape",
     "Overrides": "resolve",
     "PassOptions": "sections",

@@ -9,7 +9,8 @@ def all_rules() -> dict[str, Rule]:
     """Every rule by code, in the order of the codes."""
     from . import input_rules, resolve  # noqa: F401
     from .check import families, suppress  # noqa: F401
-    from .memory import budget_rules, estimate_rules, kv_cache  # noqa: F401
+    from .memory.budget import estimate_rules, rules  # noqa: F401
+    from .memory.kv import cache  # noqa: F401
     from .resolve import memory_deduction  # noqa: F401
 
     return dict(sorted(RULES.items()))

@@ -24,8 +24,8 @@ from typing import Any
 
 from cgplan import Deployment, load_model, resolve
 from cgplan.errors import InputError
-from cgplan.memory.graph_footprint import Footprint, footprint
-from cgplan.memory.graph_layers import layers_of
+from cgplan.memory.graphs.footprint import Footprint, footprint
+from cgplan.memory.graphs.layers import layers_of
 from cgplan.releases import facts
 from cgplan.releases.gpus import gpu
 from cgplan.resolve import Resolution

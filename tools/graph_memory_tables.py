@@ -11,7 +11,7 @@ from functools import cache
 
 from fit_graph_memory import MIB, NODE_KINDS, ROOT, Row, fit, predicted, rows
 
-from cgplan.memory.graph_memory import predict_graph_memory
+from cgplan.memory.graphs.memory import predict_graph_memory
 from cgplan.releases import facts
 
 PAGE = ROOT / "docs" / "graph-memory.md"

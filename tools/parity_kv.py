@@ -22,10 +22,10 @@ from parity_errors import SIGNS
 from cgplan import CgplanError, Deployment, ModelShape, Overrides, Resolution, SpeculativeOptions, StartupError, resolve
 from cgplan.inputs.catalogue import load
 from cgplan.inputs.hf_config import shape_of
-from cgplan.memory.kv_cache import kv_cache, planning_settings, uses_manager
-from cgplan.memory.kv_capacity import KVCacheTooSmall, plan_kv_cache
-from cgplan.memory.kv_layers import kv_layers
-from cgplan.memory.kv_plan import KVCachePlan, PlannedGroup
+from cgplan.memory.kv.cache import kv_cache, planning_settings, uses_manager
+from cgplan.memory.kv.cache_plan import KVCachePlan, PlannedGroup
+from cgplan.memory.kv.capacity import KVCacheTooSmall, plan_kv_cache
+from cgplan.memory.layers.kv_layers import kv_layers
 from cgplan.releases import holds
 
 KV_SIGNS = {

@@ -10,10 +10,10 @@ from dataclasses import asdict
 from typing import Any
 
 from ..vocabulary import CUDAGraphMode
-from .budget import StageBudget
+from .budget.budget import StageBudget
+from .budget.suggestion import suggestion
 from .estimates import Interval
 from .plan import Capacity, CapacityPlan, capture_time, vllm_estimate
-from .suggestion import suggestion
 from .what_if import BuyBack
 
 SCHEMA_VERSION = 1

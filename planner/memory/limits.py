@@ -15,9 +15,9 @@ from ..deployment import Deployment
 from ..errors import InputError, StartupError
 from ..resolve import Resolution, resolve
 from ..trace import Finding
-from .budget import Budget
-from .kv_cache import KVCache, kv_cache
-from .kv_capacity import KVCacheTooSmall
+from .budget.budget import Budget
+from .kv.cache import KVCache, kv_cache
+from .kv.capacity import KVCacheTooSmall
 from .override_room import override_findings
 
 MOST_SEQS = 8192

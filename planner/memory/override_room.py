@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from ..deployment import Deployment
 from ..trace import Finding
-from .budget import Budget
+from .budget.budget import Budget
 from .estimates import GIB
-from .kv_cache import KVCache
-from .kv_capacity import OVERRIDE
+from .kv.cache import KVCache
+from .kv.capacity import OVERRIDE
 
 
 def override_findings(deployment: Deployment, made: Budget, cache: KVCache | None) -> tuple[Finding, ...]:

@@ -18,14 +18,15 @@ from ..resolve import Overrides, Resolution, resolve
 from ..resolve.overrides import NONE as NO_OVERRIDES
 from ..trace import Finding
 from ..vocabulary import CUDAGraphMode
-from .budget import Budget, Measured, MemoryFlags, estimate_budget
-from .budget_rules import NOT_THE_MODELS
-from .estimate_findings import estimate_findings
+from .budget.budget import Budget, Measured, MemoryFlags, estimate_budget
+from .budget.estimate_findings import estimate_findings
+from .budget.rules import NOT_THE_MODELS
+from .budget.weights import Weights
 from .estimates import Interval, exactly
-from .graph_memory import GraphMemory, predict_graph_memory
-from .kv_cache import kv_cache
-from .kv_capacity import OVERRIDE
-from .kv_plan import KVCachePlan
+from .graphs.memory import GraphMemory, predict_graph_memory
+from .kv.cache import kv_cache
+from .kv.cache_plan import KVCachePlan
+from .kv.capacity import OVERRIDE
 from .limits import (
     MOST_SEQS,
     RequestsOfLength,
@@ -36,7 +37,6 @@ from .limits import (
     least_utilization,
     requests_by_length,
 )
-from .weights import Weights
 
 NO_GRAPHS = exactly(0, "no CUDA graphs")
 LOADING_FAILS = ("CG615",)

@@ -14,8 +14,8 @@ from ..errors import CgplanError
 from ..resolve import Resolution, resolve
 from ..resolve.memory_deduction import VARIABLE
 from ..vocabulary import CUDAGraphMode
-from .budget import Budget
-from .graph_savings import Change, changes
+from .budget.budget import Budget
+from .graphs.savings import Change, changes
 from .limits import constraints
 from .override_room import override_findings
 from .plan import CapacityPlan, MemoryRequest, capacity_in, make_budget

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ..memory.budget import Budget, StageBudget
+from ..memory.budget.budget import Budget, StageBudget
 
 LABEL_ROOM = 2
 

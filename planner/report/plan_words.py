@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from ..memory.budget.suggestion import suggestion
 from ..memory.estimates import GIB, MIB, Interval
 from ..memory.limits import MOST_SEQS
 from ..memory.plan import CapacityPlan, capacity_in, capture_time, vllm_estimate
-from ..memory.suggestion import suggestion
 from ..memory.what_if import BuyBack, Outcome
 from ..resolve.memory_deduction import VARIABLE
 from ..vocabulary import CUDAGraphMode

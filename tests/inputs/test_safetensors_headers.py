@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from cgplan import Deployment, InputError
 from cgplan.inputs.hf_config import shape_of
 from cgplan.inputs.safetensors_headers import INDEX, MAX_HEADER, read_tensors
-from cgplan.memory.tensors import weights_of
-from cgplan.memory.weights import estimate_weights
+from cgplan.memory.budget.tensors import weights_of
+from cgplan.memory.budget.weights import estimate_weights
 from cgplan.model_shape import ModelShape
 
 SIZES = {"BF16": 2, "F32": 4, "F8_E4M3": 1, "I32": 4}

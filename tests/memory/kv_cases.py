@@ -6,7 +6,7 @@ from typing import Any
 
 from cgplan import Deployment, Gpu, SpeculativeOptions, resolve
 from cgplan.inputs.catalogue import load
-from cgplan.memory.kv_layers import KVLayers, NamedSpec, kv_layers
+from cgplan.memory.layers.kv_layers import KVLayers, NamedSpec, kv_layers
 
 A100 = Gpu(name="NVIDIA A100-SXM4-80GB", capability=(8, 0), memory_bytes=84974239744, sm_count=108)
 B200 = Gpu(name="NVIDIA B200", capability=(10, 0), memory_bytes=191510806528, sm_count=148)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from cgplan.memory.kv_layout import DEFAULT_PREFERENCE
-from cgplan.memory.kv_plan import PlanningSettings
+from cgplan.memory.kv.cache_plan import PlanningSettings
+from cgplan.memory.kv.layout import DEFAULT_PREFERENCE
 from cgplan.memory.kv_specs import (
     ChunkedLocalAttentionSpec,
     FullAttentionSpec,

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from measured_runs import GIB, MIB, Run, quantile, runs, single_stage
 
 from cgplan import Deployment, ModelShape, load_model, resolve
-from cgplan.memory.activation import StageActivation, estimate_activation, measured
+from cgplan.memory.budget.activation import StageActivation, estimate_activation, measured
 from cgplan.releases.gpus import gpu
 
 LLAMA = load_model("meta-llama/Llama-3.1-8B-Instruct")

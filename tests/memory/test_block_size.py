@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kv_cases import B200, layers_of
 
-from cgplan.memory.block_size import cover_skip_layers
-from cgplan.memory.cache_settings import CacheSettings
-from cgplan.memory.hybrid_alignment import HybridPages, align
+from cgplan.memory.layers.block_size import cover_skip_layers
+from cgplan.memory.layers.cache_settings import CacheSettings
+from cgplan.memory.layers.hybrid_alignment import HybridPages, align
 from cgplan.releases import facts
 
 SETTINGS = CacheSettings("auto", 16, False, mamba_cache_mode="align", mamba_block_size=16)

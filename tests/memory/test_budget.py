@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from measured_runs import GIB, MIB, quantile, runs, single_stage
 
 from cgplan import Deployment, load_model, resolve
-from cgplan.memory.budget import (
+from cgplan.memory.budget.budget import (
     Budget,
     Measured,
     MemoryFlags,

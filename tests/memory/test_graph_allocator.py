@@ -6,7 +6,7 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
-from cgplan.memory.graph_allocator import Block, Pool
+from cgplan.memory.graphs.allocator import Block, Pool
 
 MIB = 1 << 20
 

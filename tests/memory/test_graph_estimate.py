@@ -10,8 +10,8 @@ import pytest
 from conftest import ROOT
 
 from cgplan import Deployment, resolve
-from cgplan.memory.graph_estimate import Samples, estimate_v1, estimate_v2
-from cgplan.memory.graph_memory import predict_graph_memory
+from cgplan.memory.graphs.estimate import Samples, estimate_v1, estimate_v2
+from cgplan.memory.graphs.memory import predict_graph_memory
 from cgplan.vocabulary import CUDAGraphMode
 
 tool: Any = importlib.import_module("fit_graph_memory")

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 
 from cgplan import Deployment, load_model, resolve
 from cgplan.inputs.catalogue import catalogue_names
-from cgplan.memory.graph_footprint import LIBRARIES, SECOND_STREAM, WORKSPACE, footprint
-from cgplan.memory.graph_memory import DRAFTER, GraphMemory, predict_graph_memory
+from cgplan.memory.graphs.footprint import LIBRARIES, SECOND_STREAM, WORKSPACE, footprint
+from cgplan.memory.graphs.memory import DRAFTER, GraphMemory, predict_graph_memory
 from cgplan.releases.gpus import gpu
 from cgplan.sections import AttentionOptions, CompilationOptions, SpeculativeOptions
 from cgplan.vocabulary import CUDAGraphMode

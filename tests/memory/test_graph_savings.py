@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from cgplan import Deployment, resolve
-from cgplan.memory.graph_memory import predict_graph_memory
-from cgplan.memory.graph_savings import Saving, graph_savings
+from cgplan.memory.graphs.memory import predict_graph_memory
+from cgplan.memory.graphs.savings import Saving, graph_savings
 
 V1, V2 = {"VLLM_USE_V2_MODEL_RUNNER": "0"}, {"VLLM_USE_V2_MODEL_RUNNER": "1"}
 

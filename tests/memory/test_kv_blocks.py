@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from kv_examples import chunked, full, layers, mamba, mla, sliding
 
 from cgplan import StartupError
-from cgplan.memory.kv_blocks import PoolRules, blocks_of_request, bytes_per_block, longest_request, project
-from cgplan.memory.kv_groups import KVCacheGroup, group_layers
-from cgplan.memory.kv_layout import DEFAULT_PREFERENCE, KVCacheLayout, resolve_layout, supported_layouts
-from cgplan.memory.kv_merge import UniformTypeKVCacheSpecs
-from cgplan.memory.kv_prefix import prefix_steps
+from cgplan.memory.kv.blocks import PoolRules, blocks_of_request, bytes_per_block, longest_request, project
+from cgplan.memory.kv.groups import KVCacheGroup, group_layers
+from cgplan.memory.kv.layout import DEFAULT_PREFERENCE, KVCacheLayout, resolve_layout, supported_layouts
+from cgplan.memory.kv.merge import UniformTypeKVCacheSpecs
+from cgplan.memory.kv.prefix import prefix_steps
 from cgplan.memory.kv_specs import KVCacheSpec, MultipleOf, RequestLimits
 from cgplan.releases import SUPPORTED, facts
 

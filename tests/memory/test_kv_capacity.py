@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from kv_examples import GIB, deepseek_v4, full, layers, mamba, mla, settings, sliding
 
 from cgplan import StartupError
-from cgplan.memory.kv_capacity import KVCacheTooSmall, plan_kv_cache
-from cgplan.memory.kv_layout import KVCacheLayout
+from cgplan.memory.kv.capacity import KVCacheTooSmall, plan_kv_cache
+from cgplan.memory.kv.layout import KVCacheLayout
 from cgplan.memory.kv_specs import KVCacheSpec
 from cgplan.releases import SUPPORTED
 

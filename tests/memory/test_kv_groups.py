@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from kv_examples import chunked, deepseek_v4, full, layers, mamba, mla, sliding
 
 from cgplan import InputError, StartupError
-from cgplan.memory.kv_groups import KVCacheGroup, group_layers
-from cgplan.memory.kv_layout import KVCacheLayout
-from cgplan.memory.kv_merge import UniformTypeKVCacheSpecs
-from cgplan.memory.kv_packing import approximate_gcd
+from cgplan.memory.kv.groups import KVCacheGroup, group_layers
+from cgplan.memory.kv.layout import KVCacheLayout
+from cgplan.memory.kv.merge import UniformTypeKVCacheSpecs
+from cgplan.memory.kv.packing import approximate_gcd
 from cgplan.memory.kv_specs import (
     FullAttentionSpec,
     HiddenStateCacheSpec,

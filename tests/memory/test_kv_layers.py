@@ -8,7 +8,6 @@ import pytest
 from kv_cases import A100, B200, H200, by_name, deployment, layers_of
 
 from cgplan import Deployment, InputError, ModelShape, StartupError, resolve
-from cgplan.memory.kv_layers import kv_layers
 from cgplan.memory.kv_specs import (
     ChunkedLocalAttentionSpec,
     FullAttentionSpec,
@@ -17,6 +16,7 @@ from cgplan.memory.kv_specs import (
     SlidingWindowMLASpec,
     SlidingWindowSpec,
 )
+from cgplan.memory.layers.kv_layers import kv_layers
 
 EAGLE = ModelShape(architectures=("LlamaForCausalLM",), num_hidden_layers=1, hidden_size=4096)
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from cgplan import Deployment, Resolution, load_model, resolve
-from cgplan.memory.budget import Budget, Measured, MemoryFlags, estimate_budget
-from cgplan.memory.kv_cache import kv_cache
+from cgplan.memory.budget.budget import Budget, Measured, MemoryFlags, estimate_budget
+from cgplan.memory.kv.cache import kv_cache
 from cgplan.memory.limits import (
     Verdict,
     check_start,

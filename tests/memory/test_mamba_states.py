@@ -6,7 +6,7 @@ import pytest
 
 from cgplan import StartupError
 from cgplan.cache_layers import CacheLayers, LayerKind, StateSizes
-from cgplan.memory.mamba_states import state_dtypes, state_shapes
+from cgplan.memory.layers.mamba_states import state_dtypes, state_shapes
 
 GDN = StateSizes(conv_kernel=4, num_heads=32, head_size=128, num_key_heads=16, key_head_size=128)
 MAMBA2 = StateSizes(width=8192, conv_kernel=4, num_heads=128, head_size=64, n_groups=8, state_size=128)

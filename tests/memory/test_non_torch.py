@@ -8,7 +8,7 @@ import pytest
 from measured_runs import GIB, MIB, runs, single_stage
 
 from cgplan import Deployment, Gpu, load_model
-from cgplan.memory.non_torch import context_bytes, estimate_non_torch, total_bytes
+from cgplan.memory.budget.non_torch import context_bytes, estimate_non_torch, total_bytes
 from cgplan.releases.gpus import gpu
 
 LLAMA = load_model("meta-llama/Llama-3.1-8B-Instruct")

@@ -9,10 +9,10 @@ from kv_cases import B200, H200, by_name, deployment, layers_of
 
 from cgplan import Deployment, ModelShape, StartupError, resolve
 from cgplan.inputs.hf_config import shape_of
-from cgplan.memory.hybrid_alignment import kernel_block_with_configuration
-from cgplan.memory.kv_cache import kv_cache
-from cgplan.memory.kv_layers import kv_layers
+from cgplan.memory.kv.cache import kv_cache
 from cgplan.memory.kv_specs import FullAttentionSpec, MambaSpec, MLAAttentionSpec, SlidingWindowSpec
+from cgplan.memory.layers.hybrid_alignment import kernel_block_with_configuration
+from cgplan.memory.layers.kv_layers import kv_layers
 
 SIZES: dict[str, Any] = {
     "hidden_size": 1024,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cgplan.memory.kv_dtypes import dtype_bytes, packed_bytes, quant_mode, torch_dtype
-from cgplan.memory.packing import Packing, packing, packing_by_class
+from cgplan.memory.layers.packing import Packing, packing, packing_by_class
 
 
 @pytest.mark.parametrize(

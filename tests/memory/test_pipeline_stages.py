@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cgplan import StartupError
-from cgplan.memory.pipeline_stages import stage_ranges
+from cgplan.memory.layers.pipeline_stages import stage_ranges
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from measured_runs import runs
 from cgplan import Deployment, Measured, MemoryFlags, load_model, plan
 from cgplan.memory.document import as_document
 from cgplan.memory.document_schema import PlanDocument
-from cgplan.memory.kv_capacity import KVCacheTooSmall
+from cgplan.memory.kv.capacity import KVCacheTooSmall
 from cgplan.memory.plan import CapacityPlan, MemoryRequest, plan_of, vllm_estimate
 from cgplan.memory.what_if import Variant, buy_backs, outcome
 from cgplan.releases.gpus import gpu

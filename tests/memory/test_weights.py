@@ -9,7 +9,7 @@ from measured_runs import GIB, MIB, quantile, runs, single_stage
 
 from cgplan import Deployment, InputError, ModelShape, SpeculativeOptions, load_model
 from cgplan.inputs.hf_config import shape_of
-from cgplan.memory.weights import Weights, estimate_weights, measured
+from cgplan.memory.budget.weights import Weights, estimate_weights, measured
 from cgplan.weight_shape import WeightShape
 
 LLAMA = load_model("meta-llama/Llama-3.1-8B-Instruct")

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from runs import Run
 
-from cgplan.memory.budget import Measured, MemoryFlags
+from cgplan.memory.budget.budget import Measured, MemoryFlags
 from cgplan.memory.estimates import Interval
 from cgplan.memory.plan import CapacityPlan, plan, vllm_estimate
 

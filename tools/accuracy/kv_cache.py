@@ -7,7 +7,7 @@ from typing import NamedTuple
 from runs import Run
 
 from cgplan.memory.estimates import GIB
-from cgplan.memory.kv_plan import KVCachePlan
+from cgplan.memory.kv.cache_plan import KVCachePlan
 from cgplan.memory.plan import capacity_in
 
 HALF_DIGIT = round(0.00501 * GIB)

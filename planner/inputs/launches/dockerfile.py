@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
+from ...errors import InputError
 from .image import is_vllm_image, release_of
 from .joined import Joined
 from .launch import EnvVariable, Hints, Launch, Reading, Remark, Source

@@ -1,0 +1,56 @@
+"""The workspace that attention kernels take inside a FULL graph, by backend.
+
+FlashAttention 3 (Hopper) splits the keys of a decode batch, and vLLM bounds the number of splits so that a graph can be
+captured at all; each split has a float32 output of its own. The other backends take their workspaces before the
+capture, from memory that the profile run has seen.
+
+Source: vllm/v1/attention/backends/flash_attn.py:385-401, 465-483; mla/flashattn_mla.py @ 0.25.1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ...deployment import Deployment
+from ...model_shape import ModelShape
+from ...resolve import Resolution
+from ...resolve.environment import int_switch
+from .pool import Splits
+
+_HOPPER = 9
+_SPLITTING = ("FLASH_ATTN", "FLASH_ATTN_MLA", "FLASH_ATTN_DIFFKV")
+UNDERSTOOD = (*_SPLITTING, "TRITON_ATTN", "FLASHINFER", "MAMBA1_ATTN", "MAMBA2_ATTN", "GDN_ATTN", "SHORT_CONV_ATTN")
+"""Backends whose captures were measured, or that take nothing while they are captured."""
+
+
+def splits_of(deployment: Deployment, resolution: Resolution, known: Mapping[str, Any]) -> Splits | None:
+    """The split accumulators of the model's FULL graphs, or None: its attention keeps none.
+
+    Args:
+        known: facts of the topic `graph_memory`.
+    """
+    if not resolution.cudagraph_mode.has_full or deployment.gpu.major != _HOPPER:
+        return None
+    names = [group.name for group in resolution.backend.groups if "FlashAttention 2" not in group.condition]
+    if not any(name in _SPLITTING for name in names):
+        return None
+    if int_switch(deployment.env, "VLLM_BATCH_INVARIANT"):
+        return None
+    asked = deployment.attention_config.flash_attn_max_num_splits_for_cuda_graph
+    limits = known["workspace"]
+    splits = asked if asked is not None else int(limits["splits"])
+    heads, size = widest_heads(deployment.model)
+    return Splits(splits, -(-heads // deployment.tensor_parallel_size), size, int(limits["most_requests"]))
+
+
+def widest_heads(model: ModelShape) -> tuple[int, int]:
+    """Query heads and elements of an attention output a head, where their product is largest. MLA: the latent's."""
+    if model.use_mla and model.kv_lora_rank is not None:
+        return model.num_attention_heads, model.kv_lora_rank
+    found = (model.num_attention_heads, model.head_size)
+    if model.cache is not None:
+        groups = [group for group in model.cache.layers if group.kind == "attention" and group.num_heads]
+        sizes = [(group.num_heads, group.head_size_v or group.head_size) for group in groups]
+        found = max(sizes, key=lambda pair: pair[0] * pair[1], default=found)
+    return found

@@ -1,0 +1,223 @@
+"""The KV cache of a deployment: its layers, and the plan for the memory that is left for them.
+
+`kv_layers` says what each layer keeps, `kv_capacity` how vLLM shares the memory out. This module puts them together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ...deployment import Deployment
+from ...errors import StartupError
+from ...releases import canonical
+from ...releases import facts as facts_of
+from ...resolve import Resolution
+from ...resolve.environment import int_switch
+from ...trace import Rule
+from ..kv_specs import AttentionSpec, KVCacheSpec, RequestLimits
+from ..layers.align_limit import check_aligned_step
+from ..layers.kv_layers import KVLayers, NamedSpec, kv_layers
+from .cache_plan import KVCachePlan, PlanningSettings
+from .capacity import plan_kv_cache
+from .layout import KVCacheLayout, supported_layouts
+from .merge import Facts
+
+IN_FLIGHT = Rule(
+    "CG585",
+    title="A window keeps the tokens of all batches under way, since 0.26.",
+    why="Blocks are freed when a step is done. With asynchronous scheduling the next one has begun by then.",
+    example="A window of 128 with --max-num-batched-tokens 8192 on runner V2: 128 - 1 + 2 x 8192 tokens, 1033 blocks"
+    " of 16.",
+    instead="Lower --max-num-batched-tokens where windows take most of the cache.",
+    source="vllm/config/vllm.py:588-609",
+    since="0.26.0",
+)
+HYBRID_MANAGER = Rule(
+    "CG580",
+    title="The hybrid KV cache manager cannot be forced on where vLLM switches it off.",
+    why="Chunked local attention with an EAGLE draft model, and KV connectors without support for it, need one block"
+    " table for all layers.",
+    example="Llama 4 with an EAGLE3 draft model and --no-disable-hybrid-kv-cache-manager does not start.",
+    instead="Leave --no-disable-hybrid-kv-cache-manager out; vLLM decides itself.",
+    source="vllm/config/vllm.py:2222-2293",
+)
+
+_ALLOW_CHUNKED = "VLLM_ALLOW_CHUNKED_LOCAL_ATTN_WITH_HYBRID_KV_CACHE"
+
+
+@dataclass(frozen=True)
+class KVCache:
+    """What is kept, and where.
+
+    Attributes:
+        layers: each layer's spec, by pipeline stage.
+        plan: groups, blocks and capacity.
+    """
+
+    layers: KVLayers
+    plan: KVCachePlan
+
+
+def kv_cache(
+    deployment: Deployment,
+    resolution: Resolution,
+    available_bytes: Sequence[int],
+    *,
+    auto_fit: bool = False,
+    unavailable: Collection[str] = (),
+) -> KVCache:
+    """The KV cache of `deployment` in `available_bytes` bytes of each rank, by pipeline stage.
+
+    Args:
+        resolution: of the same deployment.
+        available_bytes: one number a pipeline stage, or one for all.
+        auto_fit: --max-model-len is -1 or auto; the deployment's own length is then None.
+        unavailable: attention backends (enum names) whose modules cannot be imported.
+
+    Raises:
+        StartupError: vLLM would refuse to start.
+        InputError: cgplan does not know what the model's layers keep.
+    """
+    uses_manager(deployment)
+    layers = _layers(deployment, resolution, tuple(unavailable))
+    stages = len(layers.stages)
+    memories = list(available_bytes) * (stages if len(available_bytes) == 1 else 1)
+    settings = planning_settings(deployment, resolution, layers, auto_fit=auto_fit)
+    by_stride = facts_of("kv_planning", settings.release)["pages"]["read_by_stride"]
+    specs = [{layer.name: _reading(layer, by_stride) for layer in stage} for stage in layers.stages]
+    plan = plan_kv_cache(specs, memories, settings)
+    check_aligned_step(deployment.vllm, resolution, layers, plan.block_size)
+    return KVCache(layers, plan)
+
+
+_last: list[tuple[Deployment, Resolution, tuple[str, ...], KVLayers]] = []
+
+
+def _layers(deployment: Deployment, resolution: Resolution, unavailable: tuple[str, ...]) -> KVLayers:
+    """The layers; those asked for last are kept, as one deployment is planned in many memories and lengths."""
+    for asked, before, missing, layers in _last:
+        same = asked is deployment and before.config is resolution.config and missing == unavailable
+        if same and before.max_model_len == resolution.max_model_len:
+            return layers
+    layers = kv_layers(deployment, resolution, unavailable=unavailable)
+    _last[:] = [(deployment, resolution, unavailable, layers)]
+    return layers
+
+
+def _reading(layer: NamedSpec, by_stride: Collection[str]) -> KVCacheSpec:
+    """The spec with how the layer's backend reads pages, which vLLM's runner adds."""
+    if layer.backend in by_stride and isinstance(layer.spec, AttentionSpec):
+        return replace(layer.spec, indexes_kv_by_block_stride=True)
+    return layer.spec
+
+
+def planning_settings(
+    deployment: Deployment, resolution: Resolution, layers: KVLayers, *, auto_fit: bool = False
+) -> PlanningSettings:
+    """What the plan needs to know of the deployment.
+
+    Raises:
+        StartupError: CG580, or the attention backends share no layout.
+    """
+    release = canonical(deployment.vllm)
+    facts = facts_of("kv_planning", release)
+    cache = layers.settings[0]
+    layouts: tuple[KVCacheLayout, ...] = ()
+    if facts["layout"]["resolved"]:
+        for stage in layers.stages:
+            layouts = tuple(supported_layouts([layer.backend for layer in stage], _capability(deployment), facts))
+    dcp = deployment.decode_context_parallel_size
+    prefill = deployment.prefill_context_parallel_size if facts["in_flight"]["prefill_ranks_share_tokens"] else 1
+    return PlanningSettings(
+        release=release,
+        limits=RequestLimits(
+            max_model_len=resolution.max_model_len,
+            max_in_flight_tokens=_in_flight(deployment, resolution, facts),
+            context_shards=dcp * prefill,
+            max_encoder_tokens=resolution.max_num_batched_tokens,
+            mamba_cache_mode=cache.mamba_cache_mode,
+        ),
+        auto_fit=auto_fit,
+        num_gpu_blocks_override=deployment.num_gpu_blocks_override,
+        hybrid_manager=uses_manager(deployment),
+        block_size=cache.block_size,
+        tensor_parallel_size=deployment.tensor_parallel_size,
+        decode_context_parallel_size=dcp,
+        extra_retained_tokens=_retained(deployment, resolution.config, facts),
+        layouts=layouts,
+        requested_layout=deployment.env.get("VLLM_KV_CACHE_LAYOUT"),
+        prefix_caching=cache.enable_prefix_caching,
+        has_connector=deployment.kv_transfer_config is not None,
+    )
+
+
+def _capability(deployment: Deployment) -> tuple[int, int]:
+    major, minor = deployment.gpu.capability
+    return major, minor
+
+
+def _in_flight(deployment: Deployment, resolution: Resolution, facts: Facts) -> int:
+    """Tokens scheduled and not yet settled: a full batch for each that may be under way."""
+    tokens = resolution.max_num_batched_tokens
+    if not facts["in_flight"]["counts_batches"]:
+        return tokens
+    stages = deployment.pipeline_parallel_size
+    if not resolution.config["async_scheduling"]:
+        return tokens * stages
+    if resolution.config["use_v2_model_runner"]:
+        return tokens * (stages + 1)
+    return tokens * (2 if stages <= 1 else stages)
+
+
+def _retained(deployment: Deployment, config: dict[str, Any], facts: Facts) -> int:
+    """Tokens kept behind each window: all that chained MTP modules read ahead but one."""
+    options = deployment.speculative_config
+    if options is None or config["spec_method"] != "mtp" or not facts["in_flight"]["retains_for_modules"]:
+        return 0
+    draft = options.model if options.model is not None else deployment.model
+    modules = getattr(draft, "num_nextn_predict_layers", None) or 1
+    tokens: int = config["num_speculative_tokens"]
+    return tokens - 1 if min(modules, tokens) > 1 else 0
+
+
+def uses_manager(deployment: Deployment) -> bool:
+    """Whether the hybrid KV cache manager is on: groups of layers have block tables of their own.
+
+    Raises:
+        StartupError: CG580.
+    """
+    disabled = deployment.disable_hybrid_kv_cache_manager
+    must_be_off = _chunks_forbid(deployment)
+    if disabled is None:
+        return not (must_be_off or _connector_forbids(deployment))
+    if not disabled and must_be_off:
+        raise StartupError(
+            "the hybrid KV cache manager is not supported for this deployment, but was asked for",
+            code=HYBRID_MANAGER.code,
+            where="--no-disable-hybrid-kv-cache-manager",
+            fix=HYBRID_MANAGER.instead,
+        )
+    return not disabled
+
+
+def _chunks_forbid(deployment: Deployment) -> bool:
+    if deployment.model.attention_chunk_size is None:
+        return False
+    options = deployment.speculative_config
+    if options is not None and options.method in ("eagle", "eagle3", "mtp", "dflash", "dspark"):
+        return True
+    return int_switch(deployment.env, _ALLOW_CHUNKED) is False
+
+
+def _connector_forbids(deployment: Deployment) -> bool:
+    transfer = deployment.kv_transfer_config
+    if transfer is None or transfer.kv_connector is None:
+        return False
+    known: Sequence[str] = facts_of("kv_planning", canonical(deployment.vllm))["hybrid_manager"]["connectors"]
+    names = [transfer.kv_connector]
+    if names == ["MultiConnector"] and known:
+        inner = transfer.kv_connector_extra_config.get("connectors")
+        names = [part.get("kv_connector", "") for part in inner] if isinstance(inner, list) else []
+    return not all(name in known for name in names)

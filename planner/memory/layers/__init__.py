@@ -1,0 +1,1 @@
+"""What each layer of a pipeline stage keeps in the KV cache, as its class and its backend make it."""

@@ -1,0 +1,1 @@
+"""What a server's start printed, and what follows from it."""

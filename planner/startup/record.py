@@ -1,0 +1,178 @@
+"""A start of vLLM as its log tells it: values by start and by rank, nothing joined, null where nothing was printed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a value was printed.
+
+    Attributes:
+        line: of the log, from 1.
+        text: the message without its prefixes, cut to 300 characters.
+    """
+
+    line: int
+    text: str = ""
+
+
+@dataclass(frozen=True)
+class Captured:
+    """Graphs of one kind, counted by a progress bar or by the estimate's line.
+
+    Attributes:
+        kind: "FULL", "PIECEWISE" or "ENCODER"; "DRAFTER_..." for those of a drafter.
+        graphs: how many.
+        largest: the largest size in tokens, where printed.
+    """
+
+    kind: str
+    graphs: int
+    largest: int | None = None
+
+
+@dataclass(frozen=True)
+class Sample:
+    """What vLLM measured for its estimate of one mode, bytes (debug level)."""
+
+    mode: str
+    first_bytes: int
+    graphs: int
+    per_graph_bytes: int
+
+
+@dataclass(frozen=True)
+class Rank:
+    """What one worker printed. Bytes are as printed: GiB with two decimals are within 0.005 GiB of the truth.
+
+    Attributes:
+        name: as the log calls it ("TP0", "PP1_TP0", "EngineCore", "DP0"); rank: the number, where it says one.
+        activation_bytes: the peak, without the estimate of graphs where `includes_estimate` says that it was in it.
+        activation_includes_estimate: since 0.27.1 the figure of L12 holds the estimate; None: not known.
+    """
+
+    name: str
+    rank: int | None = None
+    total_bytes: int | None = None
+    free_bytes: int | None = None
+    requested_bytes: int | None = None
+    utilization: float | None = None
+    weights_bytes: int | None = None
+    consumed_bytes: int | None = None
+    activation_bytes: int | None = None
+    activation_includes_estimate: bool | None = None
+    non_torch_bytes: int | None = None
+    graph_estimate_bytes: int | None = None
+    graph_actual_bytes: int | None = None
+    capture_seconds: float | None = None
+    kv_bytes: int | None = None
+    suggested_kv_bytes: int | None = None
+    suggested_kv_bytes_full: int | None = None
+    samples: tuple[Sample, ...] = ()
+    profiled: tuple[Captured, ...] = ()
+    captured: tuple[Captured, ...] = ()
+    attention_backends: tuple[str, ...] = ()
+    places: dict[str, Place] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Phase:
+    """Seconds of one part of the start: "load", "compile", "profile", "capture", "warm-up", "init engine"."""
+
+    name: str
+    seconds: float
+    rank: str = ""
+
+
+@dataclass(frozen=True)
+class Message:
+    """A warning or an error that vLLM printed.
+
+    Attributes:
+        level: "WARNING" or "ERROR".
+        text: without prefixes; of a traceback its last line.
+        count: how often the same was printed, by any rank.
+    """
+
+    level: str
+    text: str
+    place: Place
+    rank: str = ""
+    count: int = 1
+
+
+@dataclass(frozen=True)
+class Crash:
+    """How a start ended, where it did not come up.
+
+    Attributes:
+        kind: see `startup.crashes`; "unknown" where no kind is recognised.
+        message: the exception's own line.
+        values: numbers of the message (bytes, tokens, blocks), by name.
+    """
+
+    kind: str
+    message: str
+    place: Place
+    rank: str = ""
+    values: dict[str, int | float | str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Start:
+    """One start of one server.
+
+    Attributes:
+        vllm_version: as printed, e.g. "0.19.2rc1.dev8+g4b7f5ea1a".
+        arguments: the non-default arguments, by vLLM's names.
+        engine: the settings of the engine's own line ("Initializing a V1 LLM engine ... with config").
+        environment: VLLM_ variables the log names.
+        kv_tokens, max_concurrency, concurrency_length: of L13; by_group: where engines or ranks printed different ones.
+    """
+
+    first_line: int
+    last_line: int
+    vllm_version: str | None = None
+    model: str | None = None
+    runner: str | None = None
+    architecture: str | None = None
+    arguments: dict[str, Any] = field(default_factory=dict)
+    engine: dict[str, Any] = field(default_factory=dict)
+    environment: dict[str, str] = field(default_factory=dict)
+    cudagraph_mode: str | None = None
+    capture_sizes: tuple[int, ...] | None = None
+    max_model_len: int | None = None
+    max_num_batched_tokens: int | None = None
+    max_num_seqs: int | None = None
+    block_size: int | None = None
+    num_gpu_blocks: int | None = None
+    kv_tokens: int | None = None
+    max_concurrency: float | None = None
+    concurrency_length: int | None = None
+    kv_printed: tuple[tuple[str, int, float | None], ...] = ()
+    ranks: tuple[Rank, ...] = ()
+    phases: tuple[Phase, ...] = ()
+    messages: tuple[Message, ...] = ()
+    crash: Crash | None = None
+    ready: bool = False
+
+
+@dataclass(frozen=True)
+class StartupLog:
+    """A log read to its end.
+
+    Attributes:
+        starts: in order of their first line.
+        lines: read; not_recognised: of these, lines that look like vLLM's but whose values were not understood.
+        examples: of these, at most 20.
+        remarks: what was cut, skipped or could not be decoded, in words.
+    """
+
+    starts: tuple[Start, ...]
+    lines: int = 0
+    not_recognised: int = 0
+    examples: tuple[Place, ...] = ()
+    remarks: tuple[str, ...] = ()
