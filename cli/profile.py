@@ -1,0 +1,287 @@
+"""`cgplan profile`: capture CUDA graphs on a GPU, measure what they take and what they gain."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Optional, TypeAlias
+
+import typer
+
+from cgplan.errors import InputError
+
+from . import values
+from .decorate import with_deployment
+from .options import DeploymentOptions, LaunchOption
+from .output_options import OUTPUT
+from .pasted import pasted
+from .request import Asked, request_of
+
+if TYPE_CHECKING:
+    from cgplan.memory.profile.descriptors import Descriptor
+    from cgplan.memory.profile.measure import Measured
+    from cgplan.memory.profile.sampling import Sample
+    from cgplan.resolve import Resolution
+
+EPILOG = """\
+Examples:
+  cgplan profile --model Qwen/Qwen3-8B
+  cgplan profile --model Qwen/Qwen3-8B --gpu h100 --dry-run
+  cgplan profile --model meta-llama/Llama-3.1-8B-Instruct -tp 2 --sample all --json profile.json
+  cgplan profile --engine vllm --model ./my-model --json profile.json
+  cgplan profile --engine callable --target mymodule:make_step
+
+Side effects: loads random weights on the GPU for as long as it runs; --json writes a file.
+
+Exit codes:
+  0  measured
+  1  it stopped early; what was measured is shown and marked
+  2  bad usage or input, no GPU, no torch, or too little free memory
+"""
+HOW = "Profile"
+ENGINES = ("synthetic", "vllm", "callable")
+MOST_TIMED = 10
+
+_Text = Optional[str]  # noqa: UP045
+
+
+def _how(flag: str, help: str, metavar: str, panel: str = HOW) -> Any:
+    return typer.Option(flag, metavar=metavar, help=help, rich_help_panel=panel, show_default=True)
+
+
+@with_deployment
+def command(
+    options: DeploymentOptions,
+    *,
+    context: typer.Context,
+    launch: LaunchOption = None,
+    engine: Annotated[
+        str, _how("--engine", "synthetic (a decoder of the model's shape), vllm (installed here), callable.", "NAME")
+    ] = "synthetic",
+    target: Annotated[_Text, _how("--target", "Of --engine callable: what makes the step.", "MODULE:FACTORY")] = None,
+    sample: Annotated[
+        str, _how("--sample", "two (vLLM's rule), auto (a quarter of the graphs), all (the truth).", "WHICH")
+    ] = "auto",
+    times: Annotated[_Text, _how("--times", "Batch sizes to time, e.g. 1,8,64; none: no timing.", "SIZES")] = None,
+    device: Annotated[str, _how("--device", "Which GPU of this machine.", "N")] = "0",
+    real_weights: Annotated[
+        bool,
+        typer.Option("--real-weights", help="Of --engine vllm: load the checkpoint.", rich_help_panel=HOW),
+    ] = False,
+    dry_run: Annotated[
+        bool,
+        typer.Option(
+            "--dry-run", help="Only say what would be captured and what memory it needs.", rich_help_panel=HOW
+        ),
+    ] = False,
+    json: Annotated[
+        _Text, _how("--json", "Write the record, which `plan --profile` reads; - is stdout.", "FILE", OUTPUT)
+    ] = None,
+) -> int:
+    """Capture CUDA graphs on a GPU: what they take, what vLLM's two-sample rule would say, and what they gain in time.
+
+    The graphs are those that `cgplan resolve` finds for the same options. Needs the extra `profile` (torch).
+    """
+    _check_choice("--engine", engine, ENGINES)
+    from cgplan.memory.profile.sampling import SAMPLES
+
+    _check_choice("--sample", sample, SAMPLES)
+    if (target is not None) != (engine == "callable"):
+        raise InputError(
+            "--target goes with --engine callable, and that needs it",
+            code="CG905",
+            where="--target" if target is not None else "--engine",
+            fix="cgplan profile --engine callable --target mymodule:make_step",
+        )
+    asked = request_of(options, pasted(context), launch)
+    run = _Run(options, asked, engine, target, sample, values.whole(device, "--device"), real_weights)
+    sizes = run.sizes(times)
+    if dry_run:
+        return run.dry(json)
+    return run.measured(sizes, json)
+
+
+def _check_choice(flag: str, given: str, known: Sequence[str]) -> None:
+    if given not in known:
+        from cgplan.errors import did_you_mean
+
+        fix = did_you_mean(given, known) or f"choose {', '.join(known)}"
+        raise InputError(f"{given!r} is no choice of {flag}", code="CG905", where=flag, fix=fix)
+
+
+_Found: TypeAlias = "tuple[list[Measured], dict[str, Any] | None, tuple[str, ...], dict[str, Any]]"
+"""What the ranks measured, vLLM's own figures, notes, and what the machine's record says of the engine."""
+
+
+class _Run:
+    """One profile: the graphs, and how they are measured."""
+
+    def __init__(
+        self,
+        options: DeploymentOptions,
+        asked: Asked,
+        engine: str,
+        target: str | None,
+        sample: str,
+        device: int,
+        real_weights: bool,
+    ) -> None:
+        from cgplan import resolve
+        from cgplan.memory.profile.descriptors import descriptors_of
+        from cgplan.memory.profile.sampling import chosen
+        from cgplan.vocabulary import CUDAGraphMode
+
+        self.options, self.asked, self.engine, self.target = options, asked, engine, target
+        self.device, self.real_weights = device, real_weights
+        self.sample: Sample = sample  # type: ignore[assignment]
+        self.resolution: Resolution = resolve(asked.deployment)
+        every = descriptors_of(self.resolution)
+        if engine == "callable":
+            every = tuple(one for one in every if one.mode is CUDAGraphMode.FULL) or every
+        self.every: tuple[Descriptor, ...] = every
+        self.chosen = chosen(self.every, self.sample)
+        if not self.every:
+            raise InputError(
+                f"these options capture no CUDA graphs (mode {self.resolution.cudagraph_mode})",
+                code="CG998",
+                where="cgplan profile",
+                fix="`cgplan resolve` with the same options says why",
+            )
+
+    def sizes(self, text: str | None) -> tuple[int, ...]:
+        """Batch sizes to time: those given, or some of the captured ones."""
+        from cgplan.memory.profile.sampling import chosen
+
+        if text == "none":
+            return ()
+        if text is not None:
+            return tuple(sorted(set(values.numbers(text, "--times"))))
+        known = sorted({one.num_tokens for one in chosen(self.every, "auto" if self.sample == "all" else self.sample)})
+        if len(known) <= MOST_TIMED:
+            return tuple(known)
+        step = (len(known) - 1) / (MOST_TIMED - 1)
+        return tuple(sorted({known[round(step * place)] for place in range(MOST_TIMED)}))
+
+    def dry(self, path: str | None) -> int:
+        """Say what would be done."""
+        from cgplan.memory.profile.needs import needs
+        from cgplan.report.profile_text import show_dry_run
+
+        found = needs(self.asked.deployment, self.resolution, self.every, self.chosen, self.engine)
+        if path is not None:
+            import json
+
+            self._write(path, json.dumps(found.as_dict()) + "\n")
+        if path != "-":
+            show_dry_run(found, self._title())
+        return 0
+
+    def measured(self, sizes: tuple[int, ...], path: str | None) -> int:
+        """Measure, show, write. Status 1 where it stopped early."""
+        import datetime
+
+        from cgplan.memory.profile import device as devices
+        from cgplan.memory.profile.result import document, text
+        from cgplan.report.profile_text import Progress, show_profile
+
+        here = devices.look(self.device)
+        with Progress(len(self.chosen)) as progress:
+            ranks, engine_graphs, notes, fingerprint = self._measure(here, sizes, progress.tell)
+        machine = {
+            "gpu": here.name,
+            "total_bytes": here.total_bytes,
+            "driver": here.driver,
+            "torch": here.torch,
+            "cuda": here.cuda,
+            "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+            **fingerprint,
+        }
+        made = document(
+            self.asked.deployment,
+            self.resolution,
+            self.every,
+            ranks,
+            machine=machine,
+            sample=self.sample,
+            source=f"cgplan profile, engine {self.engine}, {here.name}, {machine['date'][:10]}",
+            workspace_bytes=self._workspace() if self.engine == "synthetic" else None,
+            engine_graphs=engine_graphs,
+            notes=(*here.notes, *notes),
+        )
+        if path is not None:
+            self._write(path, text(made))
+        if path != "-":
+            show_profile(made, self._title(), self._worth(made))
+        return int(not made["profile"]["complete"])
+
+    def _measure(self, here: Any, sizes: tuple[int, ...], tell: Any) -> _Found:
+        from cgplan.memory.profile.measure import measure
+
+        if self.engine == "callable":
+            from cgplan.memory.profile.callable_engine import CallableEngine, load
+
+            own = CallableEngine(load(self.target or ""), self.device)
+            found = measure(own, self.chosen, sizes, tell)
+            return [found], None, (), own.fingerprint()
+        if self.engine == "vllm":
+            return self._of_vllm(sizes, tell)
+        return self._synthetic(here, sizes, tell)
+
+    def _synthetic(self, here: Any, sizes: tuple[int, ...], tell: Any) -> _Found:
+        from cgplan.memory.profile import ranks
+        from cgplan.memory.profile.device import check_room
+        from cgplan.memory.profile.synthetic.engine import SyntheticEngine
+        from cgplan.memory.profile.synthetic.shape import shape_of
+
+        largest = max([one.num_tokens for one in self.every] + list(sizes))
+        shape, notes = shape_of(self.asked.deployment, largest)
+        work = ranks.Work(shape, notes, self.chosen, sizes)
+        engine = SyntheticEngine(shape, notes, self.device)
+        check_room(here, engine.needs_bytes())
+        fingerprint = engine.fingerprint()
+        if ranks.under_torchrun() is not None and shape.ranks > 1:
+            found = ranks.join(work, tell)
+        elif shape.ranks > 1:
+            found = ranks.spawn(work, tell)
+        else:
+            found = [ranks.measure_one(work, self.device, tell)]
+        own = found[0].prepared.notes if found[0].prepared is not None else notes
+        return found, None, own, fingerprint
+
+    def _of_vllm(self, sizes: tuple[int, ...], tell: Any) -> _Found:
+        from cgplan.memory.profile.measure import measure
+        from cgplan.memory.profile.vllm_arguments import arguments_of
+        from cgplan.memory.profile.vllm_engine import VllmEngine
+
+        model, arguments, env = arguments_of(self.asked.deployment, self.options.model or self.options.model_tag)
+        engine = VllmEngine(model, arguments, env, not self.real_weights)
+        found = measure(engine, self.chosen, sizes, tell)
+        notes = found.prepared.notes if found.prepared is not None else ()
+        return [found], engine.own_figures(), notes, engine.fingerprint()
+
+    def _workspace(self) -> int:
+        from cgplan.memory.graphs.memory import predict_graph_memory
+
+        return predict_graph_memory(self.asked.deployment, self.resolution).workspace.best
+
+    def _worth(self, made: dict[str, Any]) -> Any:
+        """What each answer would leave of the KV cache, where it can be planned."""
+        from cgplan.errors import CgplanError
+        from cgplan.memory.profile.worth import left_by
+
+        try:
+            return left_by(self.asked.deployment, made)
+        except CgplanError as error:
+            return str(error)
+
+    def _title(self) -> str:
+        layout = f", {self.asked.layout}" if self.asked.layout else ""
+        return f"{self.asked.model} on {self.asked.gpu}{layout}, vLLM {self.resolution.vllm_version}"
+
+    def _write(self, path: str, content: str) -> None:
+        if path == "-":
+            print(content, end="")
+            return
+        from .output_file import write_whole
+
+        write_whole(Path(path), content)

@@ -1,0 +1,1 @@
+"""A decoder made from a model's shape, with random weights."""

@@ -1,0 +1,171 @@
+"""The decoder that is built: widths of one tensor-parallel rank."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from ....deployment import Deployment
+from ....errors import InputError
+from ....model_shape import ModelShape
+
+BLOCK = 16
+"""Tokens of a block of the KV cache."""
+
+CONTEXT = 128
+"""Tokens that each request of a step looks back at."""
+
+CACHE_BLOCKS = 512
+"""Blocks of each layer; requests share them, as only their addresses matter."""
+
+_STATES = ("MAMBA1", "MAMBA2", "GDN_ATTN", "LINEAR", "SHORT_CONV", "KDA")
+ITEMSIZE = {"bfloat16": 2, "float16": 2, "float32": 4}
+
+
+@dataclass(frozen=True)
+class DecoderShape:
+    """One rank's decoder. Widths are elements.
+
+    Attributes:
+        heads, kv_heads: of this rank.
+        mlp: intermediate width of the dense MLP on this rank; 0: the layers have experts alone.
+        experts, expert_mlp, experts_per_token, shared_mlp: of the mixture; 0: there is none.
+        dense_layers: leading layers with a dense MLP where the others have experts.
+        max_tokens: the largest step.
+        ranks: tensor-parallel ranks.
+        bias: the QKV projection has one.
+    """
+
+    hidden: int
+    layers: int
+    heads: int
+    kv_heads: int
+    head_size: int
+    vocab: int
+    mlp: int
+    dtype: str = "bfloat16"
+    experts: int = 0
+    expert_mlp: int = 0
+    experts_per_token: int = 0
+    shared_mlp: int = 0
+    dense_layers: int = 0
+    gated: bool = True
+    max_tokens: int = 512
+    ranks: int = 1
+    bias: bool = False
+
+    @property
+    def qkv(self) -> int:
+        return (self.heads + 2 * self.kv_heads) * self.head_size
+
+    @property
+    def itemsize(self) -> int:
+        return ITEMSIZE[self.dtype]
+
+    def is_dense(self, layer: int) -> bool:
+        return not self.experts or layer < self.dense_layers
+
+    @property
+    def parameters(self) -> int:
+        """Elements of the weights on this rank."""
+        up = 2 if self.gated else 1
+        attention = self.hidden * self.qkv + self.heads * self.head_size * self.hidden
+        dense = (up + 1) * self.hidden * self.mlp
+        mixture = self.experts * (up + 1) * self.hidden * self.expert_mlp + self.experts * self.hidden
+        mixture += (up + 1) * self.hidden * self.shared_mlp
+        layers = sum(attention + 2 * self.hidden + (dense if self.is_dense(n) else mixture) for n in range(self.layers))
+        return layers + self.vocab * self.hidden + self.hidden
+
+    @property
+    def weights_bytes(self) -> int:
+        return self.parameters * self.itemsize
+
+    @property
+    def kv_bytes(self) -> int:
+        return self.layers * 2 * CACHE_BLOCKS * BLOCK * self.kv_heads * self.head_size * self.itemsize
+
+    @property
+    def step_bytes(self) -> int:
+        """A bound for the buffers of the largest step: a few of each width are alive at once."""
+        widest = 2 * self.mlp * (2 if self.gated else 1)
+        if self.experts:
+            widest = max(widest, 3 * self.experts_per_token * 2 * self.expert_mlp + 2 * self.experts)
+        return self.max_tokens * self.itemsize * (6 * self.hidden + 2 * self.qkv + widest)
+
+
+def shape_of(deployment: Deployment, max_tokens: int) -> tuple[DecoderShape, tuple[str, ...]]:
+    """The decoder of a deployment, and what it leaves out, in words.
+
+    Raises:
+        InputError: CG993, no such decoder can be built of the model, or the ranks do not divide it.
+    """
+    model, ranks = deployment.model, deployment.tensor_parallel_size
+    _refuse(model)
+    if deployment.pipeline_parallel_size > 1:
+        raise _cannot("pipeline parallelism", "profile one stage's layers, or use --engine vllm")
+    if model.num_attention_heads % ranks:
+        raise _cannot(
+            f"{model.num_attention_heads} heads over {ranks} ranks", "choose -tp so that it divides the heads"
+        )
+    notes = []
+    if model.quantization is not None:
+        notes.append(f"weights are {model.dtype}, not {model.quantization}: their kernels differ")
+    if model.is_multimodal_model:
+        notes.append("the vision or audio part is left out")
+    if model.sliding_window is not None or model.attention_chunk_size is not None:
+        notes.append("every layer has full attention")
+    shape = DecoderShape(
+        hidden=model.hidden_size,
+        layers=model.num_hidden_layers,
+        heads=model.num_attention_heads // ranks,
+        kv_heads=max(1, model.num_kv_heads // ranks),
+        head_size=model.head_size,
+        vocab=-(-model.vocab_size // ranks),
+        mlp=(model.intermediate_size or 0) // ranks,
+        dtype=model.dtype,
+        max_tokens=max_tokens,
+        ranks=ranks,
+        bias=model.model_type.startswith("qwen2"),
+    )
+    return _with_experts(shape, model), tuple(notes)
+
+
+def _with_experts(shape: DecoderShape, model: ModelShape) -> DecoderShape:
+    """The mixture's widths from the model's matrices."""
+    weights = model.weights
+    if weights is None or not model.is_moe:
+        if not shape.mlp:
+            raise _cannot(f"a model without the width of its MLP ({model.architecture})", "give its config.json")
+        return shape
+    experts = [m for m in weights.matrices if m.part == "experts"]
+    down = [m for m in experts if "down" in m.name or m.rows == model.hidden_size]
+    if not experts or not down or not weights.experts_per_token:
+        raise _cannot("a mixture whose experts are not described", "give its config.json")
+    shared = [m for m in weights.matrices if m.part == "shared_expert" and m.rows == model.hidden_size]
+    dense = {n for m in weights.matrices if m.part == "mlp" for n in m.layers}
+    ranks = shape.ranks
+    return replace(
+        shape,
+        experts=down[0].count,
+        expert_mlp=down[0].columns // ranks,
+        experts_per_token=weights.experts_per_token,
+        shared_mlp=shared[0].columns // ranks if shared else 0,
+        dense_layers=len(dense),
+        gated=weights.gated_mlp,
+        mlp=shape.mlp if dense else 0,
+    )
+
+
+def _refuse(model: ModelShape) -> None:
+    other = "use --engine vllm, which runs the model itself"
+    if model.use_mla:
+        raise _cannot("latent attention (MLA)", other)
+    if model.is_attention_free or any(kind in _STATES for kind in model.mamba_backends):
+        raise _cannot("state-space or linear attention layers", other)
+    if model.is_encoder_decoder or model.is_encoder_only or not model.num_attention_heads:
+        raise _cannot(f"{model.architecture}, which is no decoder", other)
+    if model.dtype not in ITEMSIZE:
+        raise _cannot(f"dtype {model.dtype}", "pass --dtype bfloat16")
+
+
+def _cannot(what: str, fix: str) -> InputError:
+    return InputError(f"the synthetic engine does not build {what}", code="CG993", where="--engine synthetic", fix=fix)

@@ -1,0 +1,187 @@
+"""The screen of `cgplan profile`: progress, the three answers side by side, and times as bars."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.text import Text
+
+from ..memory.estimates import GIB, MIB
+from .console import console
+from .tables import show_list, show_pairs
+
+if TYPE_CHECKING:
+    from ..memory.profile.needs import Needs
+    from ..memory.profile.worth import Left
+
+_NAMES = {
+    "two": "vLLM's rule, two samples",
+    "auto": "from a quarter of the graphs",
+    "all": "all graphs captured",
+}
+_BAR = 36
+
+
+class Progress:
+    """A bar on stderr with the graph at hand and the free memory; nothing where stderr is no terminal."""
+
+    def __init__(self, total: int) -> None:
+        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+        from rich.progress import Progress as Bars
+
+        out = Console(stderr=True)
+        columns = (TextColumn("{task.description}"), BarColumn(24), MofNCompleteColumn(), TimeElapsedColumn())
+        self._bars = Bars(*columns, TextColumn("{task.fields[free]}"), console=out, transient=True)
+        self._bars.disable = not out.is_terminal
+        self._task = self._bars.add_task("starting", total=total, free="")
+
+    def __enter__(self) -> Progress:
+        self._bars.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._bars.stop()
+
+    def tell(self, what: str, done: int, of: int, free: int) -> None:
+        """Show where the measurement stands."""
+        self._bars.update(self._task, description=what, completed=done, total=of, free=f"{free / GIB:.2f} GiB free")
+
+
+def show_dry_run(found: Needs, title: str) -> None:
+    """What would be captured, and what memory it needs."""
+    out = console()
+    out.print(Text(title, style="head"))
+    out.print()
+    rows = []
+    for mode, count in found.every.items():
+        sizes = ", ".join(map(str, found.sizes.get(mode, ())))
+        rows.append((mode, f"{found.chosen.get(mode, 0)} of {count} graphs: {sizes}"))
+    show_pairs(out, rows)
+    out.print()
+    show_pairs(out, list(_needed(found)))
+    show_list(out, "Differs from vLLM's model", found.notes)
+
+
+def _needed(found: Needs) -> Iterator[tuple[str, str]]:
+    if found.weights_bytes is not None and found.kv_bytes is not None and found.step_bytes is not None:
+        yield "Weights", f"{_gib(found.weights_bytes)}, random"
+        yield "KV cache", f"{_gib(found.kv_bytes)}, blocks shared by all requests"
+        yield "Largest step", f"at most {_gib(found.step_bytes)}"
+    graphs = found.graphs
+    yield "CUDA graphs", f"{_gib(graphs.best)} ({_gib(graphs.low)} to {_gib(graphs.high)}) if all were captured by vLLM"
+    if found.total_bytes is not None:
+        yield "Together", f"at most {_gib(found.total_bytes)} of free memory on each GPU"
+
+
+def show_profile(made: Mapping[str, Any], title: str, worth: Mapping[str, Left] | str) -> None:
+    """The record of a profile."""
+    out = console()
+    profile = made["profile"]
+    out.print(Text(title, style="head"))
+    machine = profile["machine"]
+    done = sum(profile["captured"].values())
+    every = sum(profile["graphs"].values())
+    versions = f"torch {machine['torch']}, driver {machine['driver'] or 'unknown'}"
+    out.print(
+        Text(f"{machine['gpu']}, {versions}, engine {machine['engine']}; {done} of {every} graphs", style="faint")
+    )
+    if profile["stopped"]:
+        out.print()
+        out.print(Text(f"It stopped early: {profile['stopped']}. What follows is what was measured by then.", "error"))
+    for one in profile["ranks"]:
+        _show_rank(out, one, len(profile["ranks"]), worth)
+    _show_own(out, profile)
+    _show_workspace(out, profile)
+    if isinstance(worth, str):
+        show_list(out, "KV cache", [f"it is not planned: {worth}"])
+    for one in profile["ranks"][:1]:
+        _show_times(out, one["steps"], profile["launch_bound_up_to"])
+    show_list(out, "Notes", profile["notes"])
+
+
+def _show_rank(out: Console, one: Mapping[str, Any], ranks: int, worth: Mapping[str, Left] | str) -> None:
+    out.print()
+    head = "CUDA graphs" if ranks == 1 else f"CUDA graphs of rank {one['rank']}"
+    out.print(Text(head, style="key"))
+    answers = one["graph_bytes"]
+    truth = answers["all"]
+    rows = []
+    for name, label in _NAMES.items():
+        value = answers[name]
+        if value is None:
+            continue
+        best = value["best"] if isinstance(value, dict) else value
+        text = f"{best / MIB:7.0f} MiB"
+        if isinstance(value, dict) and value["low"] != value["high"]:
+            text += f" ({value['low'] / MIB:.0f} to {value['high'] / MIB:.0f})"
+        if truth and name != "all":
+            text += f", {100 * (best - truth) / truth:+.1f} %"
+        left = worth.get(name) if not isinstance(worth, str) else None
+        if left is not None and left.tokens is not None:
+            text += f"; leaves {_gib(left.kv_bytes)} of KV cache, {left.num_blocks:,} blocks, {left.tokens:,} tokens"
+        rows.append((label, text))
+    show_pairs(out, rows)
+    peak = (
+        f"peak {_gib(one['peak_bytes'])}: weights {_gib(one['weights_bytes'] or 0)}, cache {_gib(one['kv_bytes'] or 0)}"
+    )
+    left_bytes = one["left_bytes"]
+    kept = "nothing is left allocated" if not left_bytes else f"{left_bytes / MIB:.0f} MiB are still allocated"
+    out.print(Text(f"{one['seconds']:.1f} s; {peak}; {kept}", style="faint"))
+
+
+def _show_own(out: Console, profile: Mapping[str, Any]) -> None:
+    own = profile["vllm"]
+    if not own:
+        return
+    rows = [("vLLM estimated", own["estimate_bytes"]), ("vLLM's capture took", own["took_bytes"])]
+    show_pairs(out, [(label, f"{value / MIB:7.0f} MiB") for label, value in rows if value is not None])
+
+
+def _show_workspace(out: Console, profile: Mapping[str, Any]) -> None:
+    """What vLLM's attention keeps and the synthetic decoder's does not: the better part of the gap between them."""
+    size = profile["attention_workspace_bytes"]
+    if size is None:
+        return
+    if size:
+        text = f"about {size / MIB:.0f} MiB more in vLLM's own graphs: its attention splits the keys (predicted)"
+    else:
+        text = "none in vLLM's own graphs with this backend (predicted)"
+    show_pairs(out, [("Attention workspace", text)])
+
+
+def _show_times(out: Console, steps: Sequence[Mapping[str, Any]], bound: int | None) -> None:
+    shown = [step for step in steps if step["eager"] is not None]
+    if not shown:
+        return
+    out.print()
+    out.print(Text("A decode step, ms", style="key"))
+    longest = max(step["eager"]["median"] for step in shown)
+    for step in shown:
+        for name, style in (("eager", "eager"), ("piecewise", "piecewise"), ("full", "full")):
+            times = step[name]
+            if times is None:
+                continue
+            label = f"{step['num_tokens']:5} " if name == "eager" else " " * 6
+            cells = max(1, round(_BAR * times["median"] / longest))
+            line = Text(f"{label}{name:10}")
+            line.append("█" * cells, style=style)
+            spread = 1000 * (times["high"] - times["low"]) / 2
+            gain = "" if name == "eager" else f", {step['eager']['median'] / times['median']:.2f} x"
+            line.append(f" {1000 * times['median']:.2f} ±{spread:.2f}{gain}")
+            out.print(line)
+    kernels = shown[0]["kernels"]
+    launch = shown[0]["launch_seconds"]
+    if kernels and launch:
+        out.print(Text(f"{kernels} launches a step, {1e6 * launch:.1f} us of the CPU each", style="faint"))
+    if bound is None:
+        text = "Not bound by launches at any measured size: graphs gain little here."
+    else:
+        text = f"Bound by launches up to {bound} tokens: there a graph is faster than eager by more than 5 %."
+    out.print(Text(text))
+
+
+def _gib(size: float) -> str:
+    return f"{size / GIB:.2f} GiB"

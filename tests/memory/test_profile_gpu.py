@@ -1,0 +1,118 @@
+"""The profile on a real GPU. Skipped where there is none."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="torch is not installed")
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU that torch can use"),
+]
+MIB = 1 << 20
+STEPS = """
+import torch
+
+def weights():
+    return torch.randn(256, 256, device="cuda")
+
+def good():
+    module = torch.nn.Linear(256, 256, device="cuda")
+    return module, lambda n: torch.ones(n, 256, device="cuda")
+
+def waits():
+    w = weights()
+    def step(n):
+        x = torch.ones(n, 256, device="cuda") @ w
+        return x + 1 if x.sum().item() > 0 else x  # the line
+    return step
+
+def shapes():
+    w = weights()
+    def step(n):
+        x = torch.ones(n, 256, device="cuda") @ w
+        return x[x[:, 0] > 0]  # the line
+    return step
+
+def copies():
+    w = weights()
+    def step(n):
+        host = torch.ones(n, 256)
+        return host.to("cuda") @ w  # the line
+    return step
+"""
+
+
+def profile(*words: str, folder: Path, name: str = "out") -> tuple[int, dict[str, Any], str]:
+    """A fresh process each: the driver keeps memory of graphs that are gone for the next ones."""
+    record = folder / f"{name}.json"
+    line = [sys.executable, "-m", "cgplan", "profile", *words, "--json", str(record)]
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")])}
+    done = subprocess.run(line, capture_output=True, text=True, env=env, timeout=300)
+    return done.returncode, json.loads(record.read_text()) if record.exists() else {}, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("model", ["Qwen/Qwen2.5-0.5B-Instruct", "meta-llama/Llama-3.1-8B-Instruct"])
+def test_a_quarter_of_the_graphs_tells_what_all_take(model: str, tmp_path: Path) -> None:
+    options = ("--model", model, "--vllm", "0.25.1", "--max-num-seqs", "256", "--times", "none")
+    _, few, said = profile(*options, folder=tmp_path, name="auto")
+    status, every, _ = profile(*options, "--sample", "all", folder=tmp_path, name="all")
+    assert status == 0, said
+    truth = every["profile"]["ranks"][0]["graph_bytes"]["all"]
+    found = few["profile"]["ranks"][0]["graph_bytes"]["auto"]
+    assert abs(found["best"] - truth) <= max(0.05 * truth, 16 * MIB)
+    assert sum(few["profile"]["captured"].values()) <= sum(few["profile"]["graphs"].values()) / 4
+    assert every["profile"]["ranks"][0]["left_bytes"] == 0
+
+
+def test_graphs_are_faster_than_eager_steps_at_batch_1(tmp_path: Path) -> None:
+    _, made, said = profile(
+        "--model", "meta-llama/Llama-3.1-8B-Instruct", "--vllm", "0.25.1", "--times", "1,512", folder=tmp_path
+    )
+    first = made["profile"]["ranks"][0]["steps"][0]
+    assert first["full"]["median"] < first["piecewise"]["median"] < first["eager"]["median"], said
+    assert first["kernels"] > 300
+    assert made["profile"]["launch_bound_up_to"] >= 1
+
+
+@pytest.mark.parametrize("name", ["waits", "shapes", "copies"])
+def test_the_line_that_no_graph_can_hold_is_named(name: str, tmp_path: Path) -> None:
+    module = tmp_path / "steps_of_user.py"
+    module.write_text(STEPS)
+    status, _, said = profile("--engine", "callable", "--target", f"steps_of_user:{name}", folder=tmp_path)
+    assert status == 2
+    place = said.split("steps_of_user.py:")[1].split("]")[0]
+    assert "# the line" in STEPS.splitlines()[int(place) - 1], said
+
+
+def test_a_module_of_the_user_is_captured(tmp_path: Path) -> None:
+    (tmp_path / "steps_of_user.py").write_text(STEPS)
+    status, made, said = profile(
+        "--engine", "callable", "--target", "steps_of_user:good", "--times", "1", folder=tmp_path
+    )
+    assert status == 0, said
+    assert made["profile"]["captured"]["FULL"] == 12
+
+
+def test_too_little_memory_is_refused_before_anything_is_allocated(tmp_path: Path) -> None:
+    status, _, said = profile("--model", "meta-llama/Llama-3.1-405B-Instruct", folder=tmp_path)
+    assert status == 2
+    assert "CG992" in said
+
+
+@pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two GPUs")
+def test_two_ranks_agree(tmp_path: Path) -> None:
+    status, made, said = profile(
+        "--model", "meta-llama/Llama-3.1-8B-Instruct", "-tp", "2", "--vllm", "0.25.1", folder=tmp_path
+    )
+    assert status == 0, said
+    first, second = (one["graph_bytes"]["auto"]["best"] for one in made["profile"]["ranks"])
+    assert abs(first - second) <= 0.1 * max(first, second)
