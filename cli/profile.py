@@ -185,6 +185,7 @@ class _Run:
         from cgplan.report.profile_text import Progress, show_profile
 
         here = devices.look(self.device)
+        self._check_gpu(here.name)
         with Progress(len(self.chosen)) as progress:
             ranks, engine_graphs, notes, fingerprint = self._measure(here, sizes, progress.tell)
         machine = {
@@ -213,6 +214,20 @@ class _Run:
         if path != "-":
             show_profile(made, self._title(), self._worth(made))
         return int(not made["profile"]["complete"])
+
+    def _check_gpu(self, name: str) -> None:
+        """The record is of the GPU that it was measured on."""
+        from cgplan.releases.gpus import known_as
+
+        named = self.asked.deployment.gpu.name
+        known = known_as(name)
+        if named not in (name, known.name if known is not None else None):
+            raise InputError(
+                f"--gpu says {named}, and this is {name}",
+                code="CG991",
+                where="--gpu",
+                fix="leave it out; `cgplan plan --gpu` plans for another GPU",
+            )
 
     def _measure(self, here: Any, sizes: tuple[int, ...], tell: Any) -> _Found:
         from cgplan.memory.profile.measure import measure

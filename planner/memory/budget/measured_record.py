@@ -64,12 +64,14 @@ class Profile(_Part):
         source: where it is from, in words for a person.
         fingerprint: of the deployment that was measured.
         measured: the values.
+        profile: more of `cgplan profile`, which a plan does not need: captures, times, machine.
     """
 
     schema_version: int = Field(ge=1, le=1)
     source: str = Field(default="a measured record", max_length=200)
     fingerprint: Fingerprint
     measured: MeasuredBytes
+    profile: dict[str, Any] | None = None
 
     def as_measured(self) -> Measured:
         found = self.measured

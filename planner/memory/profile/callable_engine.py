@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ...errors import InputError, did_you_mean
-from .cuda_graphs import kernel_nodes, new_graph, recorded
+from .cuda_graphs import capture_stream, kernel_nodes, new_graph, recorded
 from .descriptors import Descriptor
 from .engine import Made, Prepared
 
@@ -161,7 +161,7 @@ class CallableEngine:
         """What no graph can hold, in the order it happens; nothing: it can be captured.
 
         The CPU's waits are found by torch's own mode, without a capture that would fail at the first of them. Then a
-        throw-away capture shows what the driver refuses, and torch's list of segments what was allocated elsewhere.
+        throw-away capture shows what the driver refuses, and the allocator's history what was allocated elsewhere.
         """
         import torch
 
@@ -171,19 +171,19 @@ class CallableEngine:
         torch.cuda.synchronize()
         if found:
             return found
-        graph, pool = new_graph(), torch.cuda.graph_pool_handle()
-        before = _segments(torch)
+        graph = new_graph()
+        with torch.inference_mode(), torch.cuda.stream(capture_stream(self.device)):
+            self.eager(num_tokens)  # libraries take a workspace for each stream they see, once
         try:
-            with torch.inference_mode(), recorded(graph, pool):
+            pool = torch.cuda.graph_pool_handle()
+            with torch.inference_mode(), _allocations(self.device) as outside, recorded(graph, pool):
                 self.eager(num_tokens)
         except RuntimeError as error:
             return [Fault("capture", _reason(error), *_own_line(traceback.extract_tb(error.__traceback__)))]
-        outside = {key: size for key, size in _segments(torch).items() if key not in before and key[0] != tuple(pool)}
+        finally:
+            torch.cuda.synchronize()
         graph.reset()
-        if outside:
-            size = sum(outside.values()) / (1 << 20)
-            return [Fault("outside", f"{size:.1f} MiB were allocated outside the graph's pool", "the step", "")]
-        return []
+        return outside
 
 
 _FIXES = {
@@ -234,9 +234,25 @@ def _reason(error: BaseException) -> str:
     return f"the driver refuses to capture it: {text[0] if text else type(error).__name__}"
 
 
-def _segments(torch: Any) -> dict[tuple[tuple[int, ...], int], int]:
-    """Segments of torch's allocator by pool and address, bytes."""
-    return {
-        (tuple(one.get("segment_pool_id", (0, 0))), int(one["address"])): int(one["total_size"])
-        for one in torch.cuda.memory_snapshot()
-    }
+@contextmanager
+def _allocations(device: int) -> Iterator[list[Fault]]:
+    """What is allocated on other streams than the one that is captured, and so not from the graph's pool."""
+    import torch
+
+    found: list[Fault] = []
+    torch.cuda.memory._record_memory_history(enabled="all", context="alloc", stacks="python", max_entries=100_000)
+    try:
+        yield found
+        events = torch.cuda.memory._snapshot(device)["device_traces"][device]
+        own = capture_stream(device).cuda_stream
+        for event in events:
+            if event["action"] != "alloc" or event["stream"] == own or len(found) >= MOST_FAULTS:
+                continue
+            frames = [
+                traceback.FrameSummary(frame["filename"], frame["line"], frame["name"])
+                for frame in reversed(event.get("frames", []))
+            ]
+            what = f"{event['size']:,} bytes are allocated on another stream, outside the graph's pool"
+            found.append(Fault("outside", what, *_own_line(frames)))
+    finally:
+        torch.cuda.memory._record_memory_history(enabled=None)

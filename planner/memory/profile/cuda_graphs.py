@@ -28,7 +28,7 @@ def recorded(graph: Any, pool: Any) -> Iterator[None]:
     """
     import torch
 
-    stream = _stream(torch.cuda.current_device())
+    stream = capture_stream(torch.cuda.current_device())
     torch.cuda.synchronize()
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
@@ -45,7 +45,8 @@ def recorded(graph: Any, pool: Any) -> Iterator[None]:
 
 
 @lru_cache(maxsize=8)
-def _stream(device: int) -> Any:
+def capture_stream(device: int) -> Any:
+    """The stream on which all captures of a GPU are made."""
     import torch
 
     return torch.cuda.Stream(device)
