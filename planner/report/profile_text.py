@@ -124,9 +124,9 @@ def _show_rank(out: Console, one: Mapping[str, Any], ranks: int, worth: Mapping[
             text += f"; leaves {_gib(left.kv_bytes)} of KV cache, {left.num_blocks:,} blocks, {left.tokens:,} tokens"
         rows.append((label, text))
     show_pairs(out, rows)
-    peak = (
-        f"peak {_gib(one['peak_bytes'])}: weights {_gib(one['weights_bytes'] or 0)}, cache {_gib(one['kv_bytes'] or 0)}"
-    )
+    parts = {"weights": one["weights_bytes"] or 0, "cache": one["kv_bytes"] or 0, "graphs' pool": one["pool_bytes"]}
+    parts["steps and libraries"] = max(0, one["peak_bytes"] - sum(parts.values()))
+    peak = f"peak {_gib(one['peak_bytes'])}: " + ", ".join(f"{name} {_gib(size)}" for name, size in parts.items())
     left_bytes = one["left_bytes"]
     kept = "nothing is left allocated" if not left_bytes else f"{left_bytes / MIB:.0f} MiB are still allocated"
     out.print(Text(f"{one['seconds']:.1f} s; {peak}; {kept}", style="faint"))

@@ -193,6 +193,7 @@ def _launches(engine: Engine, size: int) -> int:
         return 0
     finally:
         graph.reset()
+        torch.cuda.empty_cache()  # its pool must not count into the peak of the next size
 
 
 def _free() -> int:

@@ -103,6 +103,7 @@ def _rank(number: int, measured: Measured, every: Sequence[Descriptor]) -> dict[
         "graph_bytes": answers(measured, every),
         "taken_bytes": measured.taken_bytes,
         "setup_bytes": measured.setup_bytes,
+        "pool_bytes": sum(one.pool_bytes for one in measured.captured),
         "peak_bytes": measured.peak_bytes,
         "left_bytes": measured.left_bytes,
         "seconds": round(measured.seconds, 3),
