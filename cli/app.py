@@ -19,6 +19,8 @@ COMMANDS = (
     "check",
     "resolve",
     "plan",
+    "profile",
+    "logs",
     "diff",
     "backends",
     "explain",

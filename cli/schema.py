@@ -9,7 +9,7 @@ import typer
 
 from cgplan.errors import InputError, did_you_mean
 
-DOCUMENTS = ("resolve", "check", "plan", "profile", "error")
+DOCUMENTS = ("resolve", "check", "plan", "profile", "logs", "workload", "error")
 
 EPILOG = """\
 Examples:
@@ -28,7 +28,8 @@ def command(
     document: Annotated[
         str,
         typer.Argument(
-            help="resolve, check, plan, profile (a measured record), or error: what --json prints on an error."
+            help="resolve, check, plan, profile (a measured record), logs, workload (steps), "
+            "or error: what --json prints on an error."
         ),
     ] = "resolve",
 ) -> int:
@@ -46,6 +47,10 @@ def command(
         from cgplan.report.check_schema import json_schema
     elif document == "plan":
         from cgplan.memory.document_schema import json_schema
+    elif document == "logs":
+        from cgplan.report.logs_schema import json_schema
+    elif document == "workload":
+        from cgplan.workload.document_schema import json_schema
     elif document == "profile":
         from cgplan.memory.budget.measured_record import json_schema
     else:

@@ -27,11 +27,15 @@ class Captured:
         kind: "FULL", "PIECEWISE" or "ENCODER"; "DRAFTER_..." for those of a drafter.
         graphs: how many.
         largest: the largest size in tokens, where printed.
+        total: of a progress bar, how many there were to be; None: not of a bar.
+        name: of a progress bar, its description ("decode, FULL"); bars of one kind and other names stand side by side.
     """
 
     kind: str
     graphs: int
     largest: int | None = None
+    total: int | None = None
+    name: str = ""
 
 
 @dataclass(frozen=True)
@@ -49,9 +53,17 @@ class Rank:
     """What one worker printed. Bytes are as printed: GiB with two decimals are within 0.005 GiB of the truth.
 
     Attributes:
-        name: as the log calls it ("TP0", "PP1_TP0", "EngineCore", "DP0"); rank: the number, where it says one.
-        activation_bytes: the peak, without the estimate of graphs where `includes_estimate` says that it was in it.
-        activation_includes_estimate: since 0.27.1 the figure of L12 holds the estimate; None: not known.
+        name: as the log calls it ("TP0", "PP1_TP0", "EngineCore", "DP0"), "main" where it calls it nothing.
+        rank: the number over all processes of the server, where names and sizes say it.
+        activation_bytes: the peak as printed. Where `activation_includes_estimate`, the estimate of graphs is in it.
+        activation_includes_estimate: since 0.27.1 the figure of L12 holds the estimate, unless
+            VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS=0; False: it does not; None: no such figure was printed.
+        torch_peak_bytes: "torch peak memory increase" of L4 (debug level).
+        kv_bytes: what was available, before any reserve of the frontend; may be negative.
+        kv_after_reserve_bytes: of L19, what the reserve for multimodal decoding left.
+        kv_is_given: kv_bytes was set by kv_cache_memory_bytes, and nothing was profiled.
+        raised_utilization: of L8 and L9, the utilization with the estimate's share of the GPU on top.
+        places: by the name of the field, where it was printed.
     """
 
     name: str
@@ -71,6 +83,10 @@ class Rank:
     kv_bytes: int | None = None
     suggested_kv_bytes: int | None = None
     suggested_kv_bytes_full: int | None = None
+    torch_peak_bytes: int | None = None
+    kv_after_reserve_bytes: int | None = None
+    kv_is_given: bool = False
+    raised_utilization: float | None = None
     samples: tuple[Sample, ...] = ()
     profiled: tuple[Captured, ...] = ()
     captured: tuple[Captured, ...] = ()
@@ -112,6 +128,7 @@ class Crash:
         kind: see `startup.crashes`; "unknown" where no kind is recognised.
         message: the exception's own line.
         values: numbers of the message (bytes, tokens, blocks), by name.
+        chain: the exceptions' own lines in the order printed, the deepest first, each once.
     """
 
     kind: str
@@ -119,6 +136,7 @@ class Crash:
     place: Place
     rank: str = ""
     values: dict[str, int | float | str] = field(default_factory=dict)
+    chain: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -130,7 +148,12 @@ class Start:
         arguments: the non-default arguments, by vLLM's names.
         engine: the settings of the engine's own line ("Initializing a V1 LLM engine ... with config").
         environment: VLLM_ variables the log names.
-        kv_tokens, max_concurrency, concurrency_length: of L13; by_group: where engines or ranks printed different ones.
+        source: the container or unit that printed it, where the log names one.
+        cudagraph_mode: as resolved: the engine's line, then the worker's downgrade, if any.
+        kv_tokens, max_concurrency, concurrency_length: of L13, as the first engine printed them.
+        kv_printed: (engine, tokens, concurrency) of every engine.
+        captured: graphs counted by progress bars that no process of several put its name to.
+        derived_max_model_len: what max_model_len=-1 was reduced from, where it was.
     """
 
     first_line: int
@@ -158,6 +181,26 @@ class Start:
     messages: tuple[Message, ...] = ()
     crash: Crash | None = None
     ready: bool = False
+    source: str = ""
+    captured: tuple[Captured, ...] = ()
+    derived_max_model_len: int | None = None
+
+    @property
+    def graphs(self) -> dict[str, int]:
+        """Graphs by kind: as a rank announced them, else as progress bars counted to their end.
+
+        Ranks that say different things are told by `ranks`; here the first one speaks.
+        """
+        for rank in self.ranks:
+            if rank.profiled:
+                return {item.kind: item.graphs for item in rank.profiled}
+        for bars in (*(rank.captured for rank in self.ranks), self.captured):
+            if bars:
+                counted: dict[str, int] = {}
+                for bar in bars:
+                    counted[bar.kind] = counted.get(bar.kind, 0) + (bar.total or bar.graphs)
+                return counted
+        return {}
 
 
 @dataclass(frozen=True)

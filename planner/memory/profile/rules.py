@@ -70,7 +70,7 @@ NOT_CAPTURABLE = Rule(
     "values, or allocates elsewhere cannot be replayed.",
     example="x.item() or x.nonzero() in the step.",
     instead="Keep the value on the GPU; run that part eagerly between two graphs, as PIECEWISE does.",
-    source="torch.cuda.set_sync_debug_mode; cudaStreamBeginCapture",
+    source=OWN,
 )
 NO_GRAPHS = Rule(
     "CG998",

@@ -1,0 +1,226 @@
+"""`cgplan logs`: what a start of vLLM printed, held against the plan."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Optional
+
+import typer
+
+from cgplan.errors import InputError, shorten
+
+from . import pasted
+from .decorate import with_deployment
+from .logs_metrics import MetricsOption, gather, show_workload, step_tap, workload_document, workload_markdown
+from .options import DeploymentOptions
+from .output_options import OUTPUT, JsonInPanelOption
+from .severities import SEVERITIES, severity
+
+if TYPE_CHECKING:
+    from cgplan.resolve import Resolution
+    from cgplan.startup.analysis import StartReport
+    from cgplan.startup.record import StartupLog
+    from cgplan.workload.gathered import Gathered
+
+EPILOG = """\
+Examples:
+  cgplan logs server.log --gpu h100
+  kubectl logs vllm-0 --all-containers | cgplan logs - --gpu h200 --json
+  cgplan logs server.log.gz --start 2 --no-plan
+  cgplan logs server.log --gpu h100 --save measured.json
+  cgplan logs server.log --gpu h100 --model ./config.json --markdown
+  cgplan logs server.log --metrics http://localhost:8000/metrics
+
+Side effects: --save writes a file; --metrics reads an http:// address, where one is given.
+
+Exit codes:
+  0  read; nothing at or above --fail-on
+  1  a start that crashed, or a finding at or above --fail-on, by default an error
+  2  bad usage, or the log cannot be read or has no start of vLLM
+"""
+LOG = "The log"
+
+
+def _log_option(*names: str, help: str, metavar: str | None = None) -> Any:
+    return typer.Option(*names, help=help, metavar=metavar, rich_help_panel=LOG, show_default=False)
+
+
+_Text = Optional[str]  # noqa: UP045
+
+
+@with_deployment(positional=False)
+def command(
+    options: DeploymentOptions,
+    *,
+    context: typer.Context,
+    file: Annotated[
+        _Text,
+        typer.Argument(
+            metavar="FILE|-",
+            help="The log as vLLM, docker, Kubernetes or journald print it, or packed; - is stdin.",
+            show_default=False,
+        ),
+    ] = None,
+    start: Annotated[
+        _Text, _log_option("--start", metavar="N", help="Only this start, where the log has several; last is the last.")
+    ] = None,
+    save: Annotated[
+        _Text, _log_option("--save", metavar="FILE", help="Write a measured record, which plan --profile reads.")
+    ] = None,
+    rank: Annotated[
+        _Text,
+        _log_option(
+            "--rank", metavar="NAME", help="Of --save: the rank, name or number. Default: that with the least KV cache."
+        ),
+    ] = None,
+    no_plan: Annotated[bool, _log_option("--no-plan", help="Only what the log says.")] = False,
+    metrics: MetricsOption = None,
+    as_markdown: Annotated[
+        bool, typer.Option("--markdown", help="Markdown on stdout.", rich_help_panel=OUTPUT, show_default=False)
+    ] = False,
+    as_json: JsonInPanelOption = False,
+    fail_on: Annotated[
+        str,
+        typer.Option(
+            "--fail-on", help="never, error, warning or info: exit 1 on such a finding.", rich_help_panel=OUTPUT
+        ),
+    ] = "error",
+) -> int:
+    """Read what vLLM printed when it started: what happened, what the graphs took, and where the plan differs.
+
+    --gpu and --model name what the log does not; other options take the place of the log's arguments.
+    """
+    from cgplan.inputs.vllm_logs import read_log
+    from cgplan.report.logs_secrets import LogSecrets
+    from cgplan.startup.record import StartupLog
+
+    lowest = severity(fail_on)
+    if pasted.pasted(context).words is not None:
+        raise InputError("a log takes no line behind --", code="CG905", where="--", fix="give the log, or - for stdin")
+    if save is not None and no_plan:
+        raise InputError(
+            "--save needs the deployment, which --no-plan leaves out", code="CG907", where="--save",
+            fix="drop one of the two",
+        )  # fmt: skip
+    if rank is not None and save is None:
+        raise InputError("--rank is of --save", code="CG905", where="--rank", fix="add --save FILE, or drop it")
+    if file is None and not metrics:
+        raise InputError("no log is given", code="CG905", where="cgplan logs", fix="give a file, or - for stdin")
+    tap = step_tap() if file is not None else None
+    log = read_log(file, tap) if file is not None else StartupLog(())
+    gathered = gather(tap, metrics or ())
+    if file is not None and not log.starts and not log.not_recognised and gathered is None:
+        raise _no_start(file)
+    reports = _reports(log, options, start, no_plan)
+    secrets = LogSecrets(log.starts)
+    saved = _save(reports, save, rank, file) if save is not None else None
+    resolution = _resolution(reports)
+    if as_json:
+        _print_json(log, reports, secrets, gathered, resolution)
+    elif as_markdown:
+        _print_markdown(log, reports, secrets, gathered, resolution)
+    else:
+        from cgplan.report.logs_text import show
+
+        if reports or gathered is None:
+            show(log, reports, secrets, chosen=start is not None)
+        if gathered is not None:
+            if reports:
+                print()
+            show_workload(gathered, resolution)
+    if saved is not None:
+        print(saved, file=sys.stderr if as_json or as_markdown else sys.stdout)
+    worst = max((SEVERITIES.index(report.worst) for report in reports if report.worst is not None), default=-1)
+    return int(lowest is not None and worst >= lowest)
+
+
+def _reports(log: StartupLog, options: DeploymentOptions, start: str | None, no_plan: bool) -> list[StartReport]:
+    from cgplan.startup.analysis import report_of
+
+    from .context import context_of
+
+    context = None if no_plan else context_of(options)
+    numbers = range(1, len(log.starts) + 1) if start is None else [_chosen(log, start)]
+    return [report_of(log.starts[number - 1], number, log.starts, context) for number in numbers]
+
+
+def _chosen(log: StartupLog, text: str) -> int:
+    """The number of --start, from 1."""
+    there = len(log.starts)
+    word = text.strip().casefold()
+    number = there if word == "last" else int(word[:9]) if word.isascii() and word.isdecimal() else 0
+    if 1 <= number <= there:
+        return number
+    raise InputError(
+        f"--start {shorten(text, 40)}: the log has {there} {'start' if there == 1 else 'starts'}",
+        code="CG902", where="--start", fix=f"give 1 to {there}, or last" if there else "leave it out",
+    )  # fmt: skip
+
+
+def _no_start(file: str) -> InputError:
+    name = "standard input" if file == "-" else shorten(file, 120)
+    return InputError(
+        f"{name} has no line of a start of vLLM", code="CG985", where=name,
+        fix="give what vLLM printed from its beginning, at level INFO or DEBUG; a text of /metrics goes to --metrics",
+    )  # fmt: skip
+
+
+def _resolution(reports: Sequence[StartReport]) -> Resolution | None:
+    """That of the last start which has one: steps are of a server that came up."""
+    found = [one.comparison.resolution for one in reports if one.comparison is not None and one.comparison.resolution]
+    return found[-1] if found else None
+
+
+def _save(reports: Sequence[StartReport], path: str, rank: str | None, file: str | None) -> str:
+    """Write the record of one start; what to say of it."""
+    from cgplan.report.words import counted
+    from cgplan.startup.measured import read_back, record_of
+
+    from .output_file import write_whole
+
+    up = [report for report in reports if report.came_up] or list(reports)
+    report = up[-1] if up else None
+    if report is None or report.comparison is None:
+        fix = "give a log of a whole start"
+        raise InputError("the log has no start to keep", code="CG911", where="--save", fix=fix)
+    source = "a startup log" if file in (None, "-") else f"the log {Path(str(file)).name[:60]}"
+    record = record_of(report.start, report.comparison, rank, source)
+    read_back(record)
+    write_whole(Path(path), record.as_text())
+    which = f"start {report.number}, " if len(reports) > 1 else ""
+    values = counted(len(record.document["measured"]), "value")
+    left = f"; left out: {'; '.join(record.left_out)}" if record.left_out else ""
+    return f"Saved {values} of {which}rank {record.rank} to {shorten(path, 200)}{left}"
+
+
+def _print_json(
+    log: StartupLog,
+    reports: Sequence[StartReport],
+    secrets: Any,
+    gathered: Gathered | None,
+    resolution: Resolution | None,
+) -> None:
+    from cgplan.report.logs_document import as_document
+
+    document = as_document(log, reports, secrets)
+    if gathered is not None:
+        document["workload"] = workload_document(gathered, resolution)
+    print(json.dumps(document))
+
+
+def _print_markdown(
+    log: StartupLog,
+    reports: Sequence[StartReport],
+    secrets: Any,
+    gathered: Gathered | None,
+    resolution: Resolution | None,
+) -> None:
+    from cgplan.report.logs_markdown import page
+
+    print(page(log, reports, secrets), end="")
+    if gathered is not None:
+        print()
+        print(workload_markdown(gathered, resolution), end="")

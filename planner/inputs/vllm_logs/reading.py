@@ -1,0 +1,302 @@
+"""A log from its first to its last byte: each line to the start and the process it belongs to."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from ...errors import InputError
+from ...startup.record import Place, StartupLog
+from . import bars, names, reprs, starts
+from .lines import LIMIT, Line, Splitter
+from .prefixes import Printed, split
+from .recognise import downgrade, find, recognise
+from .shapes import Read, Unfit
+from .start_notes import StartNotes, key_of
+from .streams import Source, chunks
+from .tracebacks import Failure, exception, is_frame
+from .wrapping import Bare, Unwrapper
+
+EXAMPLES = 20
+TEXT = 300
+MAX_MESSAGE = 4000
+MAX_REMARKS = 20
+
+SECRET = ("api_key", "hf_token", "ssl_keyfile_password")
+PHASES = {"L1": "load", "weights": "weights", "L4": "profile", "L10": "capture", "L21": "init engine"}
+PHASES |= {"compile": "compile", "compile_and_run": "compile", "warm-up": "warm-up"}
+ESTIMATES = {"L8": "1", "L9": "0"}
+MESSAGE_LEVELS = ("WARNING", "ERROR", "CRITICAL")
+
+
+class Tap(Protocol):
+    """Listens to the text of a log while it is read, as `workload.tap` does."""
+
+    def through(self, pieces: Iterable[bytes]) -> Iterator[bytes]:
+        """The same pieces."""
+
+
+def read_log(path_or_stream: Source, tap: Tap | None = None) -> StartupLog:
+    """What the log says of each start of vLLM in it, by process. Constant memory; a log may have any size.
+
+    Args:
+        path_or_stream: a path, "-" for standard input, or an open stream of bytes or text; plain, gzip or zstd.
+        tap: what else listens.
+
+    Raises:
+        InputError: CG986 the log cannot be read, CG987 it is not text, CG988 zstd without a reader.
+    """
+    remarks: list[str] = []
+    reading = _Reading()
+    splitter = Splitter()
+    pieces = chunks(path_or_stream, remarks)
+    for line in splitter.lines(pieces if tap is None else tap.through(pieces)):
+        reading.line(line)
+        splitter.everything = bool(reading.unwrapper.parts)
+    reading.rest()
+    counts = splitter.counts
+    if counts.first_is_binary and not reading.starts.kept:
+        raise InputError(
+            "binary data, not a log", code="CG987", where=_name(path_or_stream), fix="give the text that vLLM printed"
+        )
+    if counts.nul_bytes:
+        remarks.append(f"{counts.nul_bytes} NUL bytes: parts of the log are binary")
+    if counts.cut:
+        remarks.append(f"{counts.cut} lines are longer than {LIMIT} bytes; the rest of them was skipped")
+    if reading.replaced:
+        remarks.append(f"{reading.replaced} lines are not UTF-8; what could not be decoded was replaced")
+    if reading.starts.dropped:
+        remarks.append(
+            f"{reading.starts.dropped} starts between the first {starts.FIRST_KEPT} and the last were left out"
+        )
+    if dropped := sum(notes.dropped for notes in reading.starts.kept):
+        remarks.append(f"{dropped} further messages or ranks were left out")
+    return StartupLog(
+        reading.starts.built(counts.lines),
+        counts.lines,
+        reading.not_recognised,
+        tuple(reading.examples),
+        tuple(remarks[:MAX_REMARKS]),
+    )
+
+
+def _name(source: Source) -> str:
+    return "standard input" if source == "-" else str(getattr(source, "name", source))
+
+
+@dataclass
+class _Reading:
+    """Where the reading stands."""
+
+    starts: starts.Starts = field(default_factory=starts.Starts)
+    unwrapper: Unwrapper = field(default_factory=Unwrapper)
+    not_recognised: int = 0
+    examples: list[Place] = field(default_factory=list)
+    replaced: int = 0
+    number: int = 0
+
+    def line(self, line: Line) -> None:
+        text = line.data.decode("utf-8", "replace")
+        if "\ufffd" in text:
+            self.replaced += 1
+        self.number = line.number
+        lead = line.lead.decode("utf-8", "replace") if line.lead else ""
+        for bare in self.unwrapper.unwrap(text):
+            self._bare(bare, lead, line.is_cut)
+
+    def rest(self) -> None:
+        for bare in self.unwrapper.rest():
+            self._bare(bare, "", True)
+
+    def _bare(self, bare: Bare, lead: str, is_cut: bool) -> None:
+        for printed in split(bare, lead):
+            self._printed(printed, is_cut)
+
+    def _printed(self, printed: Printed, is_cut: bool) -> None:
+        message = printed.message
+        if "Capturing" in message and (match := bars.BAR.search(message)):
+            self._bar(match, printed)
+            message = message[match.end() :].strip()
+            if not message:
+                return
+        if self._failure(printed):
+            return
+        read = recognise(message) if printed.has_head else find(message)
+        if isinstance(read, Read) and is_cut and message[-1:].isdigit():
+            read = Unfit(read.shape)  # The log ends within the number, for all one can see.
+        if isinstance(read, Read):
+            self._read(read, printed)
+        elif isinstance(read, Unfit):
+            self._unfit(printed)
+        elif "█" in message and self._banner(printed):
+            return
+        if printed.level in MESSAGE_LEVELS:
+            self._message(printed)
+
+    def _place(self, text: str) -> Place:
+        return Place(self.number, text[:TEXT])
+
+    def _bar(self, match: re.Match[str], printed: Printed) -> None:
+        bar = bars.read(match)
+        if bar is None:
+            self._unfit(printed)
+            return
+        notes = self._notes(printed)
+        notes.bar(bar, printed.process, self._place(match[0]))
+
+    def _unfit(self, printed: Printed) -> None:
+        self.not_recognised += 1
+        if len(self.examples) < EXAMPLES:
+            self.examples.append(self._place(printed.message.strip()))
+
+    def _notes(self, printed: Printed) -> StartNotes:
+        notes = self.starts.of(printed, self.number)
+        notes.last_line = self.number
+        return notes
+
+    def _opened(self, printed: Printed, what: str) -> StartNotes:
+        notes = self.starts.opened(printed, self.number, what)
+        notes.last_line = self.number
+        return notes
+
+    def _banner(self, printed: Printed) -> bool:
+        if match := starts.VERSION.fullmatch(printed.message):
+            notes = self._opened(printed, "banner")
+            notes.version, notes.has_banner = match["version"], True
+            return True
+        if match := starts.MODEL.fullmatch(printed.message):
+            self._notes(printed).model = match["model"].strip()
+            return True
+        return False
+
+    def _failure(self, printed: Printed) -> bool:
+        """Takes lines of tracebacks: the exceptions are kept, the frames are not."""
+        message = printed.message.strip("\r ")
+        if printed.level not in ("ERROR", "CRITICAL", "") and printed.has_head:
+            return False
+        if line := exception(message):
+            notes = self._notes(printed)
+            if printed.level or printed.process or not notes.is_ready:
+                notes.message("ERROR", line, self._place(line), printed.process)
+                if not notes.is_ready or notes.failures.fatal:
+                    api = names.is_api_server(printed.process)
+                    notes.failures.add(Failure(line, self.number, names.label(printed.process), api))
+            return True
+        if (printed.level in ("ERROR", "CRITICAL") or not printed.has_head) and is_frame(printed.message):
+            return "%|" not in message
+        if printed.level == "ERROR" and "died unexpectedly" in message:
+            self._fatal(printed)
+        return False
+
+    def _fatal(self, printed: Printed) -> None:
+        failures = self._notes(printed).failures
+        if failures.fatal is None:
+            line = printed.message.strip()[:MAX_MESSAGE]
+            api = names.is_api_server(printed.process)
+            failures.fatal = Failure(line, self.number, names.label(printed.process), api)
+
+    def _message(self, printed: Printed) -> None:
+        text = printed.message.strip()[:MAX_MESSAGE]
+        if not text:
+            return
+        notes = self._notes(printed)
+        level = "ERROR" if printed.level == "CRITICAL" else printed.level
+        notes.message(level, text, self._place(text), printed.process)
+        if printed.level == "WARNING" and "udagraph" in text and (mode := downgrade(text)):
+            notes.mode = mode
+
+    def _read(self, read: Read, printed: Printed) -> None:
+        values, shape, place = read.values, read.shape, self._place(printed.message)
+        if shape in ("version", "headless"):
+            notes = self._opened(printed, "banner")
+            notes.version, notes.has_banner = str(values["version"]), True
+            if "model" in values:
+                notes.model = str(values["model"])
+            return
+        if shape == "arguments":
+            self._arguments(str(values["arguments"]), printed)
+            return
+        if shape == "engine":
+            self._engine(read, printed)
+            return
+        notes = self._notes(printed)
+        self._survived(notes, printed)
+        if shape in PHASES:
+            notes.phase(PHASES[shape], float(values["seconds"]), printed.process)
+        if shape in ESTIMATES:
+            notes.environment.setdefault("VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS", ESTIMATES[shape])
+        if shape == "fatal":
+            self._fatal(printed)
+        elif not _of_server(notes, shape, values, printed):
+            notes.rank(printed.process).read(shape, values, place)
+
+    def _survived(self, notes: StartNotes, printed: Printed) -> None:
+        """An exception of a process that goes on was not its end."""
+        failures = notes.failures
+        if failures.found and failures.fatal is None:
+            label = names.label(printed.process)
+            failures.found = [failure for failure in failures.found if failure.process != label]
+
+    def _arguments(self, text: str, printed: Printed) -> None:
+        arguments = reprs.parse_dict(text)
+        if arguments is None:
+            self._unfit(printed)
+            return
+        notes = self._opened(printed, "arguments")
+        notes.has_arguments = True
+        notes.arguments = {key: "(hidden)" if key in SECRET else value for key, value in arguments.items()}
+
+    def _engine(self, read: Read, printed: Printed) -> None:
+        engine = reprs.parse_settings(str(read.values["config"]))
+        if engine is None:
+            self._unfit(printed)
+            return
+        notes = self._opened(printed, "engine")
+        said = f"{printed.time} {printed.message}"
+        notes.engines.setdefault(names.label(printed.process), (key_of(printed.process), said))
+        notes.version = notes.version or str(read.values["version"])
+        if not notes.engine:
+            notes.engine = engine
+            notes.settle_engine()
+
+
+def _of_server(notes: StartNotes, shape: str, values: dict[str, int | float | str], printed: Printed) -> bool:
+    """Takes what a line says of the whole server; False where it speaks of one rank."""
+    if shape == "L13":
+        notes.tokens(printed.process, **{key: values[key] for key in ("tokens", "concurrency", "length")})
+    elif shape in ("L13a", "L13b"):
+        notes.tokens(printed.process, **values)
+    elif shape == "L14":
+        notes.values["max_model_len"] = values["length"]
+        if "derived" in values:
+            notes.values["derived_max_model_len"] = values["derived"]
+    elif shape == "L15":
+        # Blocks for the estimate are set from 0, and are no blocks of the server.
+        if values["before"]:
+            notes.first("num_gpu_blocks", values["blocks"])
+    elif shape in ("L17", "L18"):
+        notes.values["block_size"] = values["block_size"]
+    elif shape == "blocks":
+        notes.first("num_gpu_blocks", values["blocks"])
+    elif shape in _FIRST:
+        name, key = _FIRST[shape]
+        notes.first(name, values[key])
+    elif shape == "L25":
+        notes.first("runner", "V2")
+    elif shape == "L21":
+        notes.is_up = True
+    elif shape == "ready":
+        notes.is_ready = True
+    else:
+        return shape in ("weights", "compile", "compile_and_run", "warm-up", "L3", "L16", "padding", "encoder")
+    return True
+
+
+_FIRST = {
+    "architecture": ("architecture", "architecture"),
+    "length": ("max_model_len", "length"),
+    "batched": ("max_num_batched_tokens", "tokens"),
+    "seqs": ("max_num_seqs", "seqs"),
+}

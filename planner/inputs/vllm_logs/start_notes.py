@@ -1,0 +1,216 @@
+"""What one start of a server has printed so far."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from ...startup.record import Captured, Crash, Message, Phase, Place, Rank, Start
+from . import names
+from .bars import Bar
+from .crash_kind import classified
+from .prefixes import Process
+from .rank_notes import MAX_ITEMS, RankNotes
+from .shapes_start import MODES
+from .tracebacks import Failures
+
+MAX_RANKS = 4096
+MAX_MESSAGES = 400
+MAX_PHASES = 4096
+ONCE = ("capture", "init engine")
+
+Key = tuple[int, str] | None
+"""A process: its number and its machine; None where no line names it."""
+
+
+@dataclass
+class StartNotes:
+    """Grows with each line that belongs to the start.
+
+    Attributes:
+        is_opened: a banner, arguments or an engine's line began it, not merely its first line.
+        engines: of each engine by label, its process and the line it announced itself with.
+        is_up: an engine was initialised; is_ready: the server listens.
+        dropped: messages, ranks and phases beyond the limits.
+    """
+
+    first_line: int
+    source: str = ""
+    last_line: int = 0
+    version: str | None = None
+    model: str | None = None
+    has_banner: bool = False
+    has_arguments: bool = False
+    engines: dict[str, tuple[Key, str]] = field(default_factory=dict)
+    values: dict[str, Any] = field(default_factory=dict)
+    arguments: dict[str, Any] = field(default_factory=dict)
+    engine: dict[str, Any] = field(default_factory=dict)
+    environment: dict[str, str] = field(default_factory=dict)
+    mode: str | None = None
+    sizes: tuple[int, ...] | None = None
+    ranks: dict[Key, RankNotes] = field(default_factory=dict)
+    bars: dict[str, Captured] = field(default_factory=dict)
+    kv: dict[str, list[Any]] = field(default_factory=dict)
+    phases: list[Phase] = field(default_factory=list)
+    messages: dict[tuple[str, str], Message] = field(default_factory=dict)
+    failures: Failures = field(default_factory=Failures)
+    is_up: bool = False
+    is_ready: bool = False
+    dropped: int = 0
+
+    @property
+    def is_opened(self) -> bool:
+        return self.has_banner or self.has_arguments or bool(self.engines)
+
+    @property
+    def has_values(self) -> bool:
+        return self.is_opened or bool(self.values or self.ranks or self.bars or self.kv or self.phases)
+
+    def rank(self, process: Process | None) -> RankNotes:
+        """The notes of a process, by its number: its name may become more exact while it starts."""
+        key = key_of(process)
+        notes = self.ranks.get(key)
+        name = names.label(process)
+        if notes is None:
+            notes = RankNotes(name)
+            if len(self.ranks) < MAX_RANKS:
+                self.ranks[key] = notes
+            else:
+                self.dropped += 1
+        elif notes.name in ("Worker", "VllmWorker", names.MAIN) or notes.name.startswith("Ray"):
+            notes.name = name if name not in ("Worker", names.MAIN) else notes.name
+        return notes
+
+    def first(self, name: str, value: Any) -> None:
+        self.values.setdefault(name, value)
+
+    def phase(self, name: str, seconds: float, process: Process | None) -> None:
+        phase = Phase(name, seconds, names.label(process))
+        if name in ONCE:
+            # Said again where what was done for an estimate is done in earnest: the last counts.
+            self.phases = [known for known in self.phases if (known.name, known.rank) != (name, phase.rank)]
+        if len(self.phases) < MAX_PHASES:
+            self.phases.append(phase)
+        else:
+            self.dropped += 1
+
+    def message(self, level: str, text: str, place: Place, process: Process | None) -> None:
+        key = (level, text)
+        known = self.messages.get(key)
+        if known is not None:
+            self.messages[key] = Message(level, text, known.place, known.rank, known.count + 1)
+        elif len(self.messages) < MAX_MESSAGES:
+            self.messages[key] = Message(level, text, place, names.label(process))
+        else:
+            self.dropped += 1
+
+    def bar(self, bar: Bar, process: Process | None, place: Place) -> None:
+        """The latest state of a bar. Without a process it is kept apart from all of them."""
+        bars = self.bars if process is None else self.rank(process).bars
+        if bar.name in bars or len(bars) < MAX_ITEMS:
+            bars[bar.name] = Captured(bar.kind, bar.done, None, bar.total, bar.name)
+        if process is not None:
+            self.rank(process).places["captured"] = place
+
+    def tokens(self, process: Process | None, **values: Any) -> None:
+        """Of one engine, what L13 says, on one line or on two."""
+        label = names.label(process)
+        if label in self.kv or len(self.kv) < MAX_RANKS:
+            row = self.kv.setdefault(label, [None, None, None])
+            for index, name in enumerate(("tokens", "concurrency", "length")):
+                if name in values and row[index] is None:
+                    row[index] = values[name]
+
+    def crash(self) -> Crash | None:
+        failures = self.failures
+        ended = failures.fatal is not None or (failures.found and not (self.is_up or self.is_ready))
+        root = failures.root() if ended else None
+        if root is None:
+            return None
+        kind, values = classified(root.line)
+        chain = tuple(failure.line for failure in failures.found)
+        return Crash(kind, root.line, Place(root.number, root.line[:300]), root.process, values, chain)
+
+    def built(self, last_line: int) -> Start:
+        kept = {key: notes for key, notes in self.ranks.items() if not notes.is_empty}
+        bars = self.bars
+        if bars and (drawer := _drawer(kept)) is not None:
+            drawer.bars, bars = {**bars, **drawer.bars}, {}
+        ranks = _ordered(
+            [notes.built(names.number(notes.name, self.engine, len(kept)), self.environment) for notes in kept.values()]
+        )
+        kv = [(label, row) for label, row in self.kv.items() if row[0] is not None]
+        told: list[Any] = kv[0][1] if kv else next(iter(self.kv.values()), [None, None, None])
+        return Start(
+            first_line=self.first_line,
+            last_line=max(last_line, self.first_line),
+            vllm_version=self.version,
+            model=self.model or _text(self.engine.get("model")) or _text(self.arguments.get("model")),
+            runner=self.values.get("runner"),
+            architecture=self.values.get("architecture"),
+            arguments=self.arguments,
+            engine=self.engine,
+            environment=self.environment,
+            cudagraph_mode=self.mode,
+            capture_sizes=self.sizes,
+            max_model_len=self._number("max_model_len", self.engine.get("max_seq_len")),
+            max_num_batched_tokens=self._number("max_num_batched_tokens"),
+            max_num_seqs=self._number("max_num_seqs"),
+            block_size=self._number("block_size"),
+            num_gpu_blocks=self.values.get("num_gpu_blocks"),
+            kv_tokens=told[0],
+            max_concurrency=told[1],
+            concurrency_length=told[2],
+            kv_printed=tuple((label, row[0], row[1]) for label, row in kv),
+            ranks=ranks,
+            phases=self._phases(),
+            messages=tuple(self.messages.values()),
+            crash=self.crash(),
+            ready=self.is_ready,
+            source=self.source,
+            captured=tuple(bars.values()),
+            derived_max_model_len=self.values.get("derived_max_model_len"),
+        )
+
+    def _number(self, name: str, other: Any = None) -> int | None:
+        """As printed, else as another line says it, else as it was asked for."""
+        candidates = (self.values.get(name), other, self.arguments.get(name))
+        return next((value for value in candidates if type(value) is int and value > 0), None)
+
+    def _phases(self) -> tuple[Phase, ...]:
+        loaded = any(phase.name == "load" for phase in self.phases)
+        named = (
+            Phase("load", phase.seconds, phase.rank) if phase.name == "weights" else phase
+            for phase in self.phases
+            if not (loaded and phase.name == "weights")
+        )
+        return tuple(named)
+
+    def settle_engine(self) -> None:
+        """Mode and sizes as the engine's line has them."""
+        config = self.engine.get("compilation_config")
+        if not isinstance(config, dict):
+            return
+        mode, sizes = config.get("cudagraph_mode"), config.get("cudagraph_capture_sizes")
+        if mode in MODES:
+            self.mode = mode
+        if isinstance(sizes, list) and all(type(size) is int and size > 0 for size in sizes):
+            self.sizes = tuple(sizes)
+
+
+def key_of(process: Process | None) -> Key:
+    return None if process is None else (process.pid, process.node)
+
+
+def _drawer(ranks: dict[Key, RankNotes]) -> RankNotes | None:
+    """The process that drew a bar without a name: the only one there is."""
+    return next(iter(ranks.values())) if len(ranks) == 1 else None
+
+
+def _ordered(ranks: list[Rank]) -> tuple[Rank, ...]:
+    """By number; those without one behind, as they came."""
+    return tuple(sorted(ranks, key=lambda rank: (rank.rank is None, rank.rank or 0)))
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) and value else None

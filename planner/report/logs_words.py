@@ -1,0 +1,270 @@
+"""Words and rows of `cgplan logs`, of the screen and of Markdown alike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
+
+from ..startup.against_plan import Row
+from ..startup.analysis import StartReport
+from ..startup.arguments import model_of
+from ..startup.diagnosis import unfinished
+from ..startup.known import GIB, deducts, gib, transient
+from ..startup.record import Captured, Rank, Start, StartupLog
+from .words import counted
+
+RANK_HEAD = ("rank", "free", "asked for", "weights", "peak", "outside torch", "graphs est.", "graphs", "KV cache")
+PLAN_HEAD = ("Plan and log, GiB", "planned", "bounds", "log", "off", "")
+MOST_NAMES = 4
+MOST_RANKS = 16
+PHASES = ("load", "compile", "warm-up", "profile", "capture")
+WITHIN_PROFILE = ("compile", "warm-up")
+"""Parts that vLLM's time of the profile run holds."""
+INIT = "init engine"
+
+
+class Phase(NamedTuple):
+    """A part of the start: seconds of the slowest rank."""
+
+    name: str
+    seconds: float
+
+
+def title(report: StartReport) -> str:
+    """Release, GPUs, layout and model in one line."""
+    start = report.start
+    comparison = report.comparison
+    gpu = None
+    if comparison is not None and comparison.served.deployment is not None:
+        gpu = comparison.served.deployment.gpu.name
+    elif (total := next((rank.total_bytes for rank in start.ranks if rank.total_bytes is not None), None)) is not None:
+        gpu = f"{gib(total)} GPU"
+    version = f"vLLM {start.vllm_version}" if start.vllm_version else "vLLM of an unknown release"
+    parts = (version, gpu, layout(start), model_of(start))
+    return " · ".join(part for part in parts if part)
+
+
+def layout(start: Start) -> str:
+    """ "tp 2 pp 4", as the arguments or the engine's line have it."""
+    names = (("tp", "tensor"), ("pp", "pipeline"), ("dp", "data"))
+    sizes = []
+    for short, name in names:
+        key = f"{name}_parallel_size"
+        size = start.arguments.get(key, start.engine.get(key))
+        if isinstance(size, int) and size > 1:
+            sizes.append(f"{short} {size}")
+    return " ".join(sizes)
+
+
+def headline(report: StartReport) -> tuple[str, str]:
+    """How the start ended, and a style."""
+    if report.diagnosis is not None:
+        rank = f", {report.diagnosis.rank}" if report.diagnosis.rank else ""
+        return f"Did not start: {report.diagnosis.what} (line {report.diagnosis.place.line}{rank})", "error"
+    if report.came_up:
+        took = total_seconds(report.start)
+        return f"Came up{f', the engine in {took:.0f} s' if took else ''}", "fix"
+    ended = unfinished(report.start)
+    text = ended.message if ended is not None else "the log does not say how it ended"
+    return text[0].upper() + text[1:], "warning"
+
+
+def total_seconds(start: Start) -> float | None:
+    return max((phase.seconds for phase in start.phases if phase.name == INIT), default=None)
+
+
+def graph_line(start: Start) -> str:
+    """Mode, sizes and graphs as the log has them; "" where it has none of them."""
+    parts = [start.cudagraph_mode] if start.cudagraph_mode else []
+    if start.capture_sizes:
+        parts.append(f"{counted(len(start.capture_sizes), 'size')} up to {start.capture_sizes[-1]}")
+    graphs = start.graphs
+    if graphs:
+        parts.append(", ".join(f"{count} {kind}" for kind, count in graphs.items()) + " graphs")
+    return ", ".join(parts)
+
+
+def unfinished_bars(start: Start) -> list[str]:
+    """Captures that did not come to their end."""
+    bars: Iterable[Captured] = (*(bar for rank in start.ranks for bar in rank.captured), *start.captured)
+    broken = [bar for bar in bars if bar.total is not None and bar.graphs < bar.total]
+    return list(dict.fromkeys(f"{bar.graphs} of {bar.total} {bar.kind} graphs were captured" for bar in broken))
+
+
+def facts(report: StartReport) -> list[tuple[str, str]]:
+    """Labels and texts: graphs, KV cache, limits, backends, runner."""
+    start = report.start
+    rows = [("CUDA graphs", graph_line(start))]
+    rows += [("", text) for text in unfinished_bars(start)]
+    rows.append(("KV cache", _cache(start)))
+    rows += [("", text) for text in _engines(start)]
+    limits = [
+        f"{name} {value:,}"
+        for name, value in (
+            ("max_model_len", start.max_model_len),
+            ("max_num_seqs", start.max_num_seqs),
+            ("max_num_batched_tokens", start.max_num_batched_tokens),
+        )
+        if value is not None
+    ]
+    rows.append(("Limits", ", ".join(limits)))
+    backends = dict.fromkeys(name for rank in start.ranks for name in rank.attention_backends)
+    named = [*backends, f"runner {start.runner}" if start.runner else ""]
+    rows.append(("Attention", ", ".join(part for part in named if part)))
+    return [(name, text) for name, text in rows if text]
+
+
+def _cache(start: Start) -> str:
+    sizes = [rank.kv_bytes for rank in start.ranks if rank.kv_bytes is not None]
+    parts = []
+    if sizes:
+        least, most = min(sizes), max(sizes)
+        parts.append(gib(least) if most - least < GIB // 100 else f"{least / GIB:.2f} to {gib(most)}")
+    of_size = f" of {start.block_size:,} tokens" if start.block_size is not None else ""
+    if start.num_gpu_blocks is not None:
+        parts.append(f"{start.num_gpu_blocks:,} blocks{of_size}")
+    elif of_size:
+        parts.append(f"blocks{of_size}")
+    if start.kv_tokens is not None:
+        parts.append(f"{start.kv_tokens:,} tokens")
+    if start.max_concurrency is not None and start.concurrency_length is not None:
+        parts.append(f"{start.max_concurrency:.2f} requests of {start.concurrency_length:,}")
+    return ", ".join(parts)
+
+
+def _engines(start: Start) -> list[str]:
+    """Engines that printed other figures than the first."""
+    figures = {(tokens, times) for _, tokens, times in start.kv_printed}
+    if len(figures) < 2:
+        return []
+    return [
+        f"{name}: {tokens:,} tokens" + (f", {times:.2f} requests" if times is not None else "")
+        for name, tokens, times in start.kv_printed[:MOST_RANKS]
+    ]
+
+
+Figure = Callable[[Start, Rank], int | None]
+
+_FIGURES: tuple[Figure, ...] = (
+    lambda start, rank: rank.free_bytes,
+    lambda start, rank: rank.requested_bytes,
+    lambda start, rank: rank.weights_bytes if rank.consumed_bytes is None else rank.consumed_bytes,
+    lambda start, rank: transient(rank),
+    lambda start, rank: rank.non_torch_bytes,
+    lambda start, rank: rank.graph_estimate_bytes,
+    lambda start, rank: rank.graph_actual_bytes,
+    lambda start, rank: rank.kv_bytes,
+)
+
+
+def rank_head(start: Start) -> tuple[str, ...]:
+    """The heading; since 0.27.1 what is consumed stands for weights and all outside torch."""
+    names = list(RANK_HEAD)
+    if any(rank.consumed_bytes is not None for rank in start.ranks):
+        names[3] = "consumed"
+    if start.ranks and not deducts(start, start.ranks[0]):
+        names[6] = "(graphs est.)"
+    return tuple(names)
+
+
+def rank_rows(start: Start) -> list[tuple[str, ...]]:
+    """A row for each group of ranks with the same figures, GiB; "-": not in the log."""
+    groups: dict[tuple[int | None, ...], list[str]] = {}
+    for rank in start.ranks:
+        figures = tuple(figure(start, rank) for figure in _FIGURES)
+        if any(value is not None for value in figures):
+            groups.setdefault(figures, []).append(rank.name)
+    rows = []
+    for figures, names in list(groups.items())[:MOST_RANKS]:
+        rows.append((named(names), *("-" if value is None else f"{value / GIB:.2f}" for value in figures)))
+    if len(groups) > MOST_RANKS:
+        rows.append((f"{len(groups) - MOST_RANKS} more", *("" for _ in _FIGURES)))
+    return rows
+
+
+def named(names: Sequence[str]) -> str:
+    """ "TP0, TP1", or "TP0 … TP7 (8)"."""
+    if len(names) <= MOST_NAMES:
+        return ", ".join(names)
+    return f"{names[0]} … {names[-1]} ({len(names)})"
+
+
+def phases(start: Start) -> list[Phase]:
+    """Parts of the start in their order, the slowest rank of each."""
+    longest: dict[str, float] = {}
+    for phase in start.phases:
+        longest[phase.name] = max(phase.seconds, longest.get(phase.name, 0.0))
+    within = sum(longest.get(name, 0.0) for name in WITHIN_PROFILE)
+    if longest.get("profile", 0.0) > within:
+        longest["profile"] -= within
+    else:
+        longest.pop("profile", None)
+    return [Phase(name, longest[name]) for name in PHASES if longest.get(name, 0.0) > 0]
+
+
+def agreed(rows: Sequence[Row]) -> str:
+    """What of the graphs and limits is as planned, in one line; "": nothing."""
+    parts = []
+    for row in rows:
+        if row.verdict == "same":
+            parts.append(f"{row.name} {row.found}")
+        elif row.verdict == "exact" and row.unit in EXACT_UNITS and not row.given:
+            parts.append(f"{row.name} {row.measured:,.0f}")
+    return f"As planned: {'; '.join(parts)}" if parts else ""
+
+
+EXACT_UNITS = ("graphs", "tokens")
+
+
+def plan_rows(rows: Sequence[Row], ranks: int) -> list[tuple[str, ...]]:
+    """The plan against the log, without what `agreed` says: name, planned, bounds, log, difference, verdict.
+
+    Args:
+        ranks: how many the log has; a figure of all of them names none.
+    """
+    shown = [
+        row
+        for row in rows
+        if row.verdict != "same" and not (row.verdict == "exact" and row.unit in EXACT_UNITS and not row.given)
+    ]
+    return [_plan_row(row, ranks) for row in shown]
+
+
+def _plan_row(row: Row, ranks: int) -> tuple[str, ...]:
+    name = f"{row.name}, {named(row.ranks)}" if row.ranks and len(row.ranks) < ranks else row.name
+    if row.planned is None or row.measured is None:
+        return name, row.said, "", row.found, "", row.verdict
+    bounds = "" if row.planned.is_exact else f"{amount(row, row.planned.low)}–{amount(row, row.planned.high)}"
+    off = f"{row.percent:+.1f} %" if row.percent is not None and row.verdict != "exact" else ""
+    return name, amount(row, row.planned.best), bounds, amount(row, row.measured), off, row.verdict
+
+
+def amount(row: Row, value: float) -> str:
+    """A value in the row's unit; bytes as GiB."""
+    if row.unit == "bytes":
+        return f"{value / GIB:.2f}"
+    return f"{value / 100:.2f}" if row.unit == "times" else f"{value:,.0f}"
+
+
+def correction_lines(report: StartReport) -> list[str]:
+    """The right size of the KV cache with its reasoning. It is one for all ranks, so the least of them counts."""
+    found = min(report.corrections, key=lambda one: one.right, default=None)
+    if found is None:
+        return []
+    share = f", or --gpu-memory-utilization {found.utilization:g}" if found.utilization is not None else ""
+    whose = f" by {found.rank}, the least of all ranks" if len(report.corrections) > 1 else ""
+    lines = [f"--kv-cache-memory-bytes {found.right} ({gib(found.right)}){share}{whose}", f"{found.as_text()} GiB"]
+    if found.right_full is not None and found.right_full > 0:
+        full = min((one.right_full for one in report.corrections if one.right_full is not None), default=0)
+        lines.append(f"{full} ({gib(full)}) uses all that was free")
+    if found.in_use is not None:
+        lines.append(f"in use are {gib(found.in_use)}")
+    return lines
+
+
+def not_read(log: StartupLog) -> list[str]:
+    """What of the log was not understood."""
+    if not log.not_recognised:
+        return []
+    lines = [f"{counted(log.not_recognised, 'line')} of vLLM with values that are not read"]
+    return lines + [f"line {place.line}: {place.text}" for place in log.examples[:3]]

@@ -1,0 +1,275 @@
+"""The plan of a start's deployment against what the log has: each figure with its bounds, by rank."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from ..errors import CgplanError
+from ..memory.budget.budget import Measured, StageBudget
+from ..memory.estimates import Interval, exactly
+from ..memory.plan import Capacity, CapacityPlan, capacity_in, plan_of
+from ..memory.request import MemoryRequest
+from ..resolve import Resolution, resolve
+from ..trace import Finding
+from ..vocabulary import CUDAGraphMode
+from .deployment import Served, other_gpu, runner_of
+from .known import GIB, ROUNDING, gib, transient
+from .record import Rank, Start
+from .rules import DIFFERENT_GRAPHS, OUTSIDE_BOUNDS
+from .stages import kv_bytes_by_stage, stage_of
+
+Verdict = Literal["exact", "inside", "outside", "same", "different"]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One figure.
+
+    Attributes:
+        name: for people; key: in JSON.
+        unit: "bytes", "tokens", "blocks", "times", "graphs", or "" for words.
+        ranks: that measured it; (): it is of the server.
+        planned: None for words, which are in `said`.
+        measured: None for words, which are in `found`.
+        verdict: "exact": the plan knows it, and the log has it; "inside" its bounds, "outside" them; of words "same",
+            "different".
+        given: what the plan took from the log for this row, in words.
+    """
+
+    name: str
+    key: str
+    unit: str
+    verdict: Verdict
+    planned: Interval | None = None
+    measured: float | None = None
+    said: str = ""
+    found: str = ""
+    ranks: tuple[str, ...] = ()
+    given: str = ""
+
+    @property
+    def percent(self) -> float | None:
+        """How far the plan's best value is from what was measured, per cent of the latter."""
+        if self.planned is None or not self.measured:
+            return None
+        return 100.0 * (self.planned.best - self.measured) / abs(self.measured)
+
+    @property
+    def off(self) -> float | None:
+        """The plan's best value less what was measured."""
+        return None if self.planned is None or self.measured is None else self.planned.best - self.measured
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The plan against a start.
+
+    Attributes:
+        served: the deployment.
+        resolution, plan: None where they could not be made.
+        rows: what both have.
+        findings: where they part.
+        why_not: why there is no plan, or only a part of one; None: it is whole.
+    """
+
+    served: Served
+    resolution: Resolution | None = None
+    plan: CapacityPlan | None = None
+    rows: tuple[Row, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    why_not: str | None = None
+    fix: str | None = None
+
+
+def compare(start: Start, served: Served) -> Comparison:
+    """Plan the deployment of `start`, and hold the log against it."""
+    if served.deployment is None:
+        return Comparison(served, why_not=served.why_not, fix=served.fix)
+    why_not, fix = served.why_not, served.fix
+    try:
+        resolution = resolve(served.deployment)
+    except CgplanError as error:
+        return Comparison(served, why_not=error.message, fix=error.fix)
+    plan = None
+    if served.has_weights:
+        request = MemoryRequest(served.flags, Measured(), None, None, served.auto_fit)
+        try:
+            plan = plan_of(served.deployment, request, advise=False)
+        except CgplanError as error:
+            why_not, fix = error.message, error.fix
+    rows = (*_graph_rows(start, resolution), *_memory_rows(start, plan), *_cache_rows(start, served, resolution))
+    other = other_gpu(start, served.deployment)
+    findings = (*([other] if other is not None else []), *_findings(rows))
+    return Comparison(served, resolution, plan, rows, findings, why_not, fix)
+
+
+def _graph_rows(start: Start, resolution: Resolution) -> Iterator[Row]:
+    if start.cudagraph_mode is not None:
+        yield _words("CUDA graph mode", "cudagraph_mode", resolution.cudagraph_mode.value, start.cudagraph_mode)
+    shown = runner_of(start)
+    if shown is not None:
+        yield _words("runner", "runner", resolution.runner.value, shown)
+    if start.capture_sizes is not None and resolution.cudagraph_mode is not CUDAGraphMode.NONE:
+        yield _words("capture sizes", "capture_sizes", _sizes(resolution.capture_sizes), _sizes(start.capture_sizes))
+    for kind, count in start.graphs.items():
+        if kind in ("FULL", "PIECEWISE"):
+            planned = resolution.graph_count(CUDAGraphMode(kind))
+            yield _count(f"{kind} graphs", f"graphs.{kind}", "graphs", planned, count)
+
+
+def _words(name: str, key: str, said: str, found: str) -> Row:
+    return Row(name, key, "", "same" if said == found else "different", said=said, found=found)
+
+
+def _sizes(sizes: tuple[int, ...]) -> str:
+    if len(sizes) <= 8:
+        return " ".join(map(str, sizes)) or "none"
+    return f"{len(sizes)} sizes, {' '.join(map(str, sizes[:4]))} … {sizes[-1]}"
+
+
+def _count(name: str, key: str, unit: str, planned: int, measured: int, given: str = "") -> Row:
+    verdict: Verdict = "exact" if planned == measured else "outside"
+    return Row(name, key, unit, verdict, exactly(planned, ""), measured, given=given)
+
+
+_Figure = tuple[str, str, Interval, int | None]
+
+
+def _memory_rows(start: Start, plan: CapacityPlan | None) -> Iterator[Row]:
+    """Figures of each rank; ranks that have the same ones share a row."""
+    if plan is None or plan.budget is None:
+        return
+    found: dict[tuple[str, int, int], list[str]] = {}
+    rows: dict[tuple[str, int, int], _Figure] = {}
+    for rank in start.ranks:
+        stage = stage_of(rank, start, len(plan.budget.stages))
+        for figure in _figures(rank, plan, plan.budget.stages[stage]):
+            if figure[3] is None:
+                continue
+            where = (figure[1], figure[3], figure[2].best)
+            found.setdefault(where, []).append(rank.name)
+            rows[where] = figure
+    order = {key: at for at, (_, key, _, _) in enumerate(_ORDER)}
+    for where in sorted(rows, key=lambda one: order.get(one[0], 99)):
+        name, key, planned, measured = rows[where]
+        yield _bytes_row(name, key, planned, measured or 0, tuple(found[where]))
+
+
+def _figures(rank: Rank, plan: CapacityPlan, stage: StageBudget) -> Iterator[_Figure]:
+    budget = plan.budget
+    assert budget is not None
+    estimate = stage.deducted
+    if plan.graphs is not None and plan.graphs.estimate is not None:
+        estimate = plan.graphs.estimate
+    held = stage.weights.plus(stage.non_torch).plus(stage.buffers)
+    yield "weights", "weights_bytes", stage.weights, rank.weights_bytes
+    yield "peak activation", "activation_bytes", stage.activation, transient(rank)
+    yield "outside torch", "non_torch_bytes", stage.non_torch, rank.non_torch_bytes
+    yield "consumed", "consumed_bytes", held, rank.consumed_bytes
+    yield "graphs, estimated", "graph_estimate_bytes", estimate, rank.graph_estimate_bytes
+    yield "graphs, taken", "graph_actual_bytes", stage.graphs, rank.graph_actual_bytes
+    yield "asked for", "requested_bytes", budget.requested, rank.requested_bytes
+    yield "free before", "free_bytes", budget.free, rank.free_bytes
+    yield "KV cache", "kv_bytes", stage.kv_cache, rank.kv_bytes
+
+
+_ORDER = (
+    ("free before", "free_bytes", "", ""),
+    ("asked for", "requested_bytes", "", ""),
+    ("weights", "weights_bytes", "", ""),
+    ("peak activation", "activation_bytes", "", ""),
+    ("outside torch", "non_torch_bytes", "", ""),
+    ("consumed", "consumed_bytes", "", ""),
+    ("graphs, estimated", "graph_estimate_bytes", "", ""),
+    ("KV cache", "kv_bytes", "", ""),
+    ("graphs, taken", "graph_actual_bytes", "", ""),
+)
+
+
+def _bytes_row(name: str, key: str, planned: Interval, measured: int, ranks: tuple[str, ...]) -> Row:
+    inside = planned.low - ROUNDING <= measured <= planned.high + ROUNDING
+    exact = planned.is_exact and inside
+    verdict: Verdict = "exact" if exact else "inside" if inside else "outside"
+    return Row(name, key, "bytes", verdict, planned, measured, ranks=ranks)
+
+
+def _cache_rows(start: Start, served: Served, resolution: Resolution) -> Iterator[Row]:
+    """The KV cache in the bytes that the log has: blocks and tokens are known to the last one, but for rounding."""
+    if served.deployment is None:
+        return
+    sizes = kv_bytes_by_stage(start, served.deployment)
+    if sizes is None:
+        return
+    low, best, high = (_capacity(served, resolution, [size + by for size in sizes]) for by in (-ROUNDING, 0, ROUNDING))
+    if best is None or best.plan is None:
+        return
+    plan = best.plan
+    ends = [end.plan for end in (low, high) if end is not None and end.plan is not None] or [plan]
+    given = "in the bytes of the log"
+    if start.block_size is not None:
+        yield _count("block size", "block_size", "tokens", plan.block_size, start.block_size)
+    if start.num_gpu_blocks is not None:
+        bounds = _between(plan.num_blocks, [end.num_blocks for end in ends])
+        yield _near("blocks", "num_gpu_blocks", "blocks", bounds, start.num_gpu_blocks, given)
+    if start.max_model_len is not None:
+        yield _count("longest request", "max_model_len", "tokens", plan.max_model_len, start.max_model_len)
+    if start.kv_tokens is not None and plan.tokens is not None and not _counts_one_group(start, plan.max_model_len):
+        bounds = _between(plan.tokens, [end.tokens or 0 for end in ends])
+        yield _near("KV cache tokens", "kv_tokens", "tokens", bounds, start.kv_tokens, given)
+    if start.max_concurrency is not None and plan.max_concurrency is not None:
+        times = [round(100 * (end.max_concurrency or 0)) for end in ends]
+        bounds = _between(round(100 * plan.max_concurrency), times)
+        row = _near("concurrency", "max_concurrency", "times", bounds, round(100 * start.max_concurrency), given)
+        yield Row(row.name, row.key, row.unit, row.verdict, bounds, 100 * start.max_concurrency, given=given)
+
+
+def _counts_one_group(start: Start, length: int) -> bool:
+    """Whether the tokens printed are of one group of layers, and do not go with the concurrency beside them."""
+    if start.kv_tokens is None or start.max_concurrency is None:
+        return False
+    whole = start.max_concurrency * (start.concurrency_length or length)
+    return whole > 0 and not 0.9 < start.kv_tokens / whole < 1.1
+
+
+def _near(name: str, key: str, unit: str, planned: Interval, measured: int, given: str) -> Row:
+    """Within what the rounding of the printed bytes allows, the plan is exact."""
+    verdict: Verdict = "exact" if planned.low <= measured <= planned.high else "outside"
+    return Row(name, key, unit, verdict, planned, measured, given=given)
+
+
+def _between(best: int, ends: list[int]) -> Interval:
+    return Interval(min(best, *ends), best, max(best, *ends), "")
+
+
+def _capacity(served: Served, resolution: Resolution, sizes: list[int]) -> Capacity | None:
+    assert served.deployment is not None
+    if min(sizes) <= 0:
+        return None
+    try:
+        return capacity_in(served.deployment, resolution, sizes, served.auto_fit)
+    except CgplanError:
+        return None
+
+
+def _findings(rows: tuple[Row, ...]) -> Iterator[Finding]:
+    parted = [row for row in rows if row.verdict == "different"]
+    if parted:
+        text = "; ".join(f"{row.name}: {row.said} planned, {row.found} in the log" for row in parted)
+        yield Finding(DIFFERENT_GRAPHS.code, "warning", text, DIFFERENT_GRAPHS.instead)
+    outside = [row for row in rows if row.verdict == "outside"]
+    if outside:
+        text = "outside the bounds of the plan: " + "; ".join(_outside(row) for row in outside)
+        yield Finding(OUTSIDE_BOUNDS.code, "info", text, OUTSIDE_BOUNDS.instead)
+
+
+def _outside(row: Row) -> str:
+    assert row.planned is not None
+    assert row.measured is not None
+    ranks = f" ({', '.join(row.ranks)})" if row.ranks and len(row.ranks) < 4 else ""
+    if row.unit == "bytes":
+        return f"{row.name}{ranks} {row.planned.best / GIB:.2f} planned, {gib(row.measured)} in the log"
+    shown = f"{row.measured / 100:.2f}" if row.unit == "times" else f"{row.measured:,.0f}"
+    planned = f"{row.planned.best / 100:.2f}" if row.unit == "times" else f"{row.planned.best:,}"
+    return f"{row.name} {planned} planned, {shown} in the log"

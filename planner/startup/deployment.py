@@ -1,0 +1,182 @@
+"""From a start to the Deployment that it was, so that it can be planned; or why it cannot."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..deployment import Deployment
+from ..errors import CgplanError, InputError, shorten
+from ..inputs.launches import launch_of
+from ..inputs.launches.asked import Asked, Context, ask
+from ..memory.budget.budget import MemoryFlags
+from ..releases import table
+from ..releases.gpus import records
+from ..resolve import resolve
+from ..trace import Finding
+from .arguments import arguments_of, model_of, words_of
+from .known import GIB, gib, release_assumed, release_of, total_of
+from .record import Start
+from .rules import OTHER_GPU
+
+RUNNER_VARIABLE = "VLLM_USE_V2_MODEL_RUNNER"
+TOTAL_GAP = GIB + GIB // 4
+"""By how much the driver's figure of a GPU's memory is above CUDA's, which is what logs print, on most machines."""
+LARGEST_GAP = 6 * GIB
+"""The same with error correction in memory, page tables and what WSL or a display keeps."""
+
+
+@dataclass(frozen=True)
+class Served:
+    """The deployment of a start.
+
+    Attributes:
+        deployment: None where it is not known well enough.
+        flags: of memory.
+        auto_fit: max_model_len was to be fitted.
+        has_weights: the model's weights are known; only then can a budget be planned.
+        assumptions, ignored: one line each.
+        why_not: why there is no deployment, or no budget; None: there is.
+        fix: what would change that.
+    """
+
+    deployment: Deployment | None
+    flags: MemoryFlags = field(default_factory=MemoryFlags)
+    auto_fit: bool = False
+    has_weights: bool = False
+    assumptions: tuple[str, ...] = ()
+    ignored: tuple[str, ...] = ()
+    why_not: str | None = None
+    fix: str | None = None
+
+
+def served(start: Start, context: Context) -> Served:
+    """The deployment of `start`.
+
+    Args:
+        context: what the user says beside the log: GPU, model, release. The GPU of this machine is not taken: the log
+            may be from anywhere.
+
+    Raises:
+        InputError: what the user says cannot be used with the log.
+    """
+    release = context.release or release_of(start)
+    if release is None:
+        return Served(None, why_not="the log does not say which release of vLLM it is of", fix="--vllm names it")
+    name = model_of(start)
+    if name is None and context.model is None:
+        return Served(None, why_not="the log does not name the model", fix="--model names it")
+    if context.gpu is None:
+        return _without_gpu(start)
+    given, assumptions = arguments_of(start)
+    words, left_out = words_of(given, name or "model", release)
+    said = release_assumed(start) if context.release is None else None
+    assumptions = [said, *assumptions] if said else assumptions
+    assumptions += [f"{one}: {release} has no such argument; it is left out" for one in left_out]
+    env = {**start.environment, **context.env}
+    try:
+        asked = ask(launch_of(words), context._replace(release=release, env=env, here=None))
+    except InputError as error:
+        return Served(None, assumptions=tuple(assumptions), why_not=error.message, fix=error.fix)
+    assumptions += [f"{error.message}; it is left out" for error in asked.refused]
+    if asked.served is None:
+        reason = asked.problem.message if asked.problem is not None else "the arguments of the log cannot be read"
+        return Served(None, assumptions=tuple(assumptions), why_not=reason)
+    return _known(start, asked, given, [*assumptions, *asked.assumptions])
+
+
+def _known(start: Start, asked: Asked, given: dict[str, Any], assumptions: list[str]) -> Served:
+    assert asked.served is not None
+    found = asked.served
+    named = found.model
+    if named is not None and not named.is_known and named.like is None:
+        near = f"; much like it is {named.near[0]}" if named.near else ""
+        return Served(
+            None, assumptions=tuple(assumptions), fix="--model takes its config.json, its folder or an id",
+            why_not=f"{shorten(named.name, 80)} is neither here nor in the catalogue{near}",
+        )  # fmt: skip
+    deployment = _with_runner(found.deployment, start, assumptions)
+    values = asked.args.values if asked.args is not None else {}
+    length = values.get("max_model_len")
+    auto_fit = str(length).strip().lower() in ("auto", "-1")
+    if auto_fit:
+        deployment = deployment.model_copy(update={"max_model_len": None})
+    try:
+        flags = MemoryFlags(
+            values.get("gpu_memory_utilization"),
+            values.get("kv_cache_memory_bytes"),
+            int(float(values.get("mm_ipc_gpu_memory_gb") or 0) * GIB),
+        )
+    except InputError:
+        flags = MemoryFlags()
+    why_not = fix = None
+    weights = deployment.model.weights is not None
+    if not weights:
+        why_not = f"nothing is known of the weights of {shorten(deployment.model.name or 'the model', 80)}"
+        fix = "--model takes its config.json, its folder or an id"
+    return Served(deployment, flags, auto_fit, weights, tuple(assumptions), found.ignored, why_not, fix)
+
+
+def other_gpu(start: Start, deployment: Deployment) -> Finding | None:
+    """What to say where the memory of the log's GPU is not that of the deployment's; None: it may be the same."""
+    total = next((rank.total_bytes for rank in start.ranks if rank.total_bytes is not None), None)
+    if total is None or -GIB // 10 <= deployment.gpu.memory_bytes - total <= LARGEST_GAP:
+        return None
+    text = (
+        f"{deployment.gpu.name} has {gib(deployment.gpu.memory_bytes)}, and the log's GPU {gib(total)} as CUDA has it:"
+        " the plan is of another"
+    )
+    return Finding(OTHER_GPU.code, "warning", text, OTHER_GPU.instead, "--gpu")
+
+
+def runner_of(start: Start) -> str | None:
+    """The runner that served it; None: the log does not say."""
+    if start.runner is not None:
+        return start.runner
+    bars = [bar for rank in start.ranks for bar in rank.captured] + list(start.captured)
+    if any(rank.profiled or rank.samples for rank in start.ranks) or any("decode, FULL" in bar.name for bar in bars):
+        return "V1"  # Only runner V1 prints these.
+    return None
+
+
+def _with_runner(deployment: Deployment, start: Start, assumptions: list[str]) -> Deployment:
+    """The deployment with the runner that the log shows."""
+    shown = runner_of(start)
+    if shown is None or RUNNER_VARIABLE in deployment.env:
+        return deployment
+    try:
+        if resolve(deployment).runner.value == shown:
+            return deployment
+        other = deployment.model_copy(
+            update={"env": {**deployment.env, RUNNER_VARIABLE: "1" if shown == "V2" else "0"}}
+        )
+        if resolve(other).runner.value != shown:
+            return deployment
+    except CgplanError:
+        return deployment
+    assumptions.append(f"runner {shown}, as the log shows, though the rules of {deployment.vllm} choose the other")
+    return other
+
+
+def _without_gpu(start: Start) -> Served:
+    total = total_of(start)
+    near = gpus_of(total) if total is not None else []
+    size = f"; by its {gib(total)} of memory it may be {', '.join(near)} or another" if total and near else ""
+    fix = "--gpu names it; `cgplan gpus` lists those known"
+    return Served(None, why_not=f"the log does not name the GPU{size}", fix=fix)
+
+
+MOST_NEAR = 6
+
+
+def gpus_of(total: int) -> list[str]:
+    """Short names of the GPUs whose memory that may be, as CUDA has it: those of one size cannot be told apart."""
+    exact = table("budget")["non_torch"]["total_by_name"]
+    found = []
+    for record in records():
+        said = exact.get(record["name"])
+        gap = record["memory_bytes"] - total
+        near = abs(said - total) < GIB // 20 if said is not None else 0 <= gap <= TOTAL_GAP
+        if near:
+            found.append(str(record["aliases"][0]))
+    return found[:MOST_NEAR]

@@ -1,0 +1,257 @@
+"""How a start ended: one page, one message, one fix, and all other constraints that it breaks as well."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ..trace import Finding
+from .arguments import model_of
+from .crash_rules import UNFINISHED, page_of
+from .crashes import KINDS, UNKNOWN, classify
+from .known import GIB, MIB, argument, deducts, gib, is_manual, rank_named, requested_of, step_of, tightest, utilization
+from .pages import rule
+from .record import Crash, Place, Start
+from .remedies import remedy
+from .rules import BEYOND_BUDGET, NOT_MOVED
+from .scene import Remedy, Scene
+
+WITHOUT_CAUSE = ("wrapper", UNKNOWN)
+MUCH = GIB // 2
+"""Memory above what was asked for that is worth a word, and by which two crashes count as the same."""
+SPARE = 2 * GIB
+"""What to leave beside the KV cache where something outside the budget takes memory."""
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """How a start ended.
+
+    Attributes:
+        code: of the rule that explains it.
+        kind, step: of `crashes` and `known.step_of`.
+        message: the exception's line; what: the same in our words.
+        fix: with numbers of the log; largest: the values that would have worked, by vLLM's names.
+        place, rank: where it was printed, and by whom.
+        values: numbers of the messages.
+        also: other constraints that do not hold, or what else the crash shows.
+        chain: the exceptions of the log, the deepest first.
+    """
+
+    code: str
+    kind: str
+    step: str
+    what: str
+    message: str
+    fix: str
+    place: Place
+    rank: str = ""
+    largest: dict[str, int | float] = field(default_factory=dict)
+    values: dict[str, Any] = field(default_factory=dict)
+    also: tuple[Finding, ...] = ()
+    chain: tuple[str, ...] = ()
+
+
+def came_up(start: Start) -> bool:
+    """Whether the engine was ready, as far as the log says."""
+    return start.crash is None and (start.ready or any(phase.name == "init engine" for phase in start.phases))
+
+
+def diagnose(start: Start, starts: Sequence[Start] = (), needed: int | None = None) -> Diagnosis | None:
+    """How `start` ended; None: it came up, or the log ends before.
+
+    Args:
+        starts: all of the log: those of the same model may break other constraints.
+        needed: bytes of KV cache that a request of the full length takes, where a plan says.
+    """
+    if start.crash is None:
+        return None
+    kind, values = _cause(start, start.crash)
+    scene = _scene(start, start.crash, kind, values, needed)
+    if kind in WITHOUT_CAUSE and _has_no_memory(start):
+        kind = "no_blocks"
+    code = page_of(kind, values, scene.step)
+    found = remedy(kind, scene)
+    return Diagnosis(
+        code=code,
+        kind=kind,
+        step=scene.step,
+        what=_what(kind, code, scene),
+        message=start.crash.message,
+        fix=found.fix if found is not None and found.fix else rule(code).instead,
+        place=start.crash.place,
+        rank=start.crash.rank,
+        largest=found.largest if found is not None else {},
+        values=values,
+        also=tuple(_also(start, starts, kind, scene, found)),
+        chain=start.crash.chain,
+    )
+
+
+def unfinished(start: Start) -> Finding | None:
+    """What to say of a start that neither came up nor ended."""
+    if start.crash is not None or came_up(start):
+        return None
+    step = step_of(start)
+    where = f" while {_DOING[step]}" if step in _DOING else ""
+    text = f"the log ends{where}, and does not say whether it came up"
+    return Finding(UNFINISHED.code, "info", text, UNFINISHED.instead)
+
+
+_DOING = {
+    "loading": "the model is loaded",
+    "profiling": "the model is profiled",
+    "cache": "the KV cache is laid out",
+    "capture": "CUDA graphs are captured",
+    "warm-up": "the server warms up",
+}
+
+
+def _cause(start: Start, crash: Crash) -> tuple[str, dict[str, Any]]:
+    """The most telling kind of the exceptions, and the numbers of all that are of its chain."""
+    told = [classify(text) for text in dict.fromkeys((*crash.chain, crash.message))]
+    kinds = [kind for kind, _ in told if kind not in WITHOUT_CAUSE]
+    if not kinds:
+        return crash.kind if crash.kind in (*KINDS, UNKNOWN) else UNKNOWN, dict(crash.values)
+    # vLLM's own words about an exception stand before torch's in KINDS.
+    kind = min(kinds, key=KINDS.index)
+    values: dict[str, Any] = {}
+    for _, found in told:
+        values.update({name: value for name, value in found.items() if name not in values})
+    return kind, {**values, **crash.values}
+
+
+def _scene(start: Start, crash: Crash, kind: str, values: dict[str, Any], needed: int | None) -> Scene:
+    rank = rank_named(start, crash.rank) if crash.rank else None
+    if rank is None or rank.kv_bytes is None:
+        rank = tightest(start.ranks) or rank or (start.ranks[0] if start.ranks else None)
+    return Scene(start, rank, step_of(start), values, needed)
+
+
+def _has_no_memory(start: Start) -> bool:
+    rank = tightest(start.ranks)
+    return rank is not None and rank.kv_bytes is not None and rank.kv_bytes <= 0 and start.kv_tokens is None
+
+
+def _what(kind: str, code: str, scene: Scene) -> str:
+    """The crash in one line of our own."""
+    values = scene.values
+    if "out_of_memory" in kind or kind.endswith("warm_up"):
+        step = {
+            "loading": "while the model was loaded",
+            "profiling": "in the profile run",
+            "cache": "when the KV cache was allocated",
+            "capture": "while CUDA graphs were captured",
+            "warm-up": "after capture, when the sampler was warmed up",
+        }.get(scene.step, "")
+        if kind == "sampler_warm_up":
+            step = f"when the sampler was warmed up with {values.get('max_num_seqs')} rows"
+        tried, free = values.get("tried_bytes"), values.get("free_bytes")
+        sizes = f": {_size(tried)} were asked for, {_size(free)} free" if tried and free is not None else ""
+        return " ".join(f"CUDA out of memory {step}".split()) + sizes
+    if kind == "no_blocks" and scene.rank is not None and scene.rank.kv_bytes is not None:
+        return f"no memory is left for the KV cache: {gib(scene.rank.kv_bytes)}"
+    if kind == "model_len" and "max_model_len" in values:
+        return f"one request of {values.get('max_model_len'):,} tokens does not fit into the KV cache" + (
+            f": it needs {gib(values['needed_bytes'])}, there are {gib(values['available_bytes'])}"
+            if {"needed_bytes", "available_bytes"} <= values.keys()
+            else ""
+        )
+    if kind == "mamba_blocks":
+        asked = values.get("max_num_seqs")
+        flag = f"--max-num-seqs {asked}" if asked else "--max-num-seqs"
+        return f"{flag} exceeds the {values.get('blocks')} blocks of the KV cache"
+    if kind == "free_memory" and {"requested_bytes", "free_bytes"} <= values.keys():
+        return f"{gib(values['requested_bytes'])} are asked for and {gib(values['free_bytes'])} are free"
+    return _lower(rule(code).title)
+
+
+def _lower(title: str) -> str:
+    text = title.removesuffix(".")
+    return text[0].lower() + text[1:] if text[1:2].islower() else text
+
+
+def _size(size: int) -> str:
+    return f"{size / (1 << 20):.0f} MiB" if size < GIB else gib(size)
+
+
+def _also(start: Start, starts: Sequence[Start], kind: str, scene: Scene, found: Remedy | None) -> Iterator[Finding]:
+    yield from _beyond_budget(scene)
+    yield from _not_moved(start, starts, scene)
+    said = {kind}
+    for other in starts:
+        if other is start or other.crash is None or not _same_server(start, other):
+            continue
+        again, values = _cause(other, other.crash)
+        if again in said or again not in _CONSTRAINTS:
+            continue
+        said.add(again)
+        its = _scene(other, other.crash, again, values, None)
+        other_fix = remedy(again, its)
+        code = page_of(again, values, its.step)
+        yield Finding(
+            code, "error", f"another start of the log, line {other.first_line}: {_what(again, code, its)}",
+            other_fix.fix if other_fix is not None else rule(code).instead,
+        )  # fmt: skip
+
+
+_CONSTRAINTS = (
+    "model_len", "mamba_blocks", "no_blocks", "sampler_warm_up", "out_of_memory", "free_memory", "derived_len",
+)  # fmt: skip
+"""Kinds that hold for the next start of the same server as well."""
+
+
+def _same_server(one: Start, other: Start) -> bool:
+    name = model_of(one)
+    return name is not None and name == model_of(other) and one.source == other.source
+
+
+def _beyond_budget(scene: Scene) -> Iterator[Finding]:
+    """Memory that is in use and in no line of the budget."""
+    process, pools = scene.values.get("process_bytes"), scene.values.get("private_pool_bytes")
+    asked = requested_of(scene.start, scene.rank)
+    if process is None or pools is None or asked is None or scene.step != "capture":
+        return
+    beyond = process - asked
+    if scene.rank is not None and not deducts(scene.start, scene.rank):
+        beyond -= max(0, scene.rank.graph_estimate_bytes or 0)
+    if beyond < MUCH or pools > beyond // 2:
+        return
+    kv = scene.rank.kv_bytes if scene.rank is not None else None
+    size = (kv - max(SPARE, beyond)) // MIB * MIB if kv is not None else 0
+    fix = f"--kv-cache-memory-bytes {size} ({gib(size)})" if size > 0 else BEYOND_BUDGET.instead
+    yield Finding(
+        BEYOND_BUDGET.code, "warning",
+        f"the process holds {gib(process)}, {gib(beyond)} more than it asked for, and {_size(pools)} of it are graphs:"
+        " workspaces and NCCL take the rest",
+        fix,
+    )  # fmt: skip
+
+
+def _not_moved(start: Start, starts: Sequence[Start], scene: Scene) -> Iterator[Finding]:
+    """Crashes at other utilizations with as much in use: the KV cache is not what is too large."""
+    process, share = scene.values.get("process_bytes"), utilization(start, scene.rank)
+    if process is None or share is None or is_manual(start) or argument(start, "num_gpu_blocks_override"):
+        return
+    shares = {share}
+    for other in starts:
+        if other is start or other.crash is None or not _same_server(start, other):
+            continue
+        kind, values = _cause(other, other.crash)
+        its = values.get("process_bytes")
+        own = utilization(other)
+        if kind == "out_of_memory" and its is not None and own is not None and abs(its - process) < MUCH:
+            shares.add(own)
+    if len(shares) > 1 and (max(shares) - min(shares)) * (scene.total or 0) > MUCH:
+        said = ", ".join(f"{one:g}" for one in sorted(shares))
+        yield Finding(
+            NOT_MOVED.code, "warning",
+            f"{gib(process)} are in use at each of --gpu-memory-utilization {said}", NOT_MOVED.instead,
+        )  # fmt: skip
+
+
+def with_findings(found: Diagnosis, more: Sequence[Finding]) -> Diagnosis:
+    """The same with further constraints; those of a code that is said already are left out."""
+    said = {found.code, *(one.code for one in found.also)}
+    return replace(found, also=(*found.also, *(one for one in more if one.code not in said)))

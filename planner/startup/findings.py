@@ -1,0 +1,215 @@
+"""What a log shows of memory that its operator should know: estimates that mislead, suggestions that are wrong, ranks
+that differ."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..memory.budget.estimate_findings import IMPLAUSIBLE_SHARE, WORTH_SAYING
+from ..memory.budget.estimate_rules import (
+    ENCODER_GRAPHS,
+    FROM_TWO_SIZES,
+    GATED_DELTA,
+    IMPLAUSIBLE,
+    SHARED_MEMORY,
+    SUGGESTED_TWICE,
+)
+from ..memory.graphs.estimate import gated_delta_bytes
+from ..releases import holds
+from ..resolve.memory_deduction import VARIABLE
+from ..trace import Finding
+from .against_plan import Comparison
+from .corrected import Correction, correct, said_of
+from .deployment import runner_of
+from .known import GIB, argument, deducts, gib, is_manual, release_of, requested_of, tightest, total_of
+from .record import Rank, Start
+from .rules import OUTSIDE_THE_BUDGET, RANKS_DIFFER, TAKES_MORE, TOKENS_OF_HYBRID
+from .scene import LEAST_OUTSIDE, down
+
+GATED_DELTA_MODELS = ("Qwen3Next", "Qwen3_5", "Qwen3_6", "KimiLinear", "OlmoHybrid")
+"""Beginnings of the names of classes with gated delta layers, where no plan says it."""
+GDN_RELEASES = ("0.26.0", "0.28.0")
+DIFFER = 0.01
+"""Ranks whose values are nearer than that share print the same."""
+
+
+def findings_of(start: Start, comparison: Comparison | None = None) -> tuple[Finding, ...]:
+    """Findings about the memory of a start, the most pressing first; each once, though several ranks show it."""
+    found: dict[str, Finding] = {}
+    for rank in start.ranks:
+        correction = correct(start, rank)
+        for finding in _of_rank(start, rank, correction, comparison):
+            found.setdefault(finding.code, finding)
+    for finding in (*_ranks_differ(start), *_tokens(start)):
+        found.setdefault(finding.code, finding)
+    order = {"error": 0, "warning": 1, "info": 2}
+    return tuple(sorted(found.values(), key=lambda finding: order[finding.severity]))
+
+
+def _of_rank(
+    start: Start, rank: Rank, correction: Correction | None, comparison: Comparison | None
+) -> Iterator[Finding]:
+    estimate, actual = rank.graph_estimate_bytes, rank.graph_actual_bytes
+    total = total_of(start, rank)
+    where = rank.name
+    implausible = _implausible(estimate, actual, total)
+    if implausible and estimate is not None:
+        yield _not_plausible(start, rank, estimate, correction, total)
+    if (actual is not None and actual < 0) or _is_integrated(comparison):
+        yield _shared(start, rank, correction)
+    if correction is not None and correction.counts_twice:
+        fix = f"--kv-cache-memory-bytes {correction.right}" if correction.right > 0 else SUGGESTED_TWICE.instead
+        yield Finding(SUGGESTED_TWICE.code, "warning", f"{said_of(correction)}: {correction.as_text()}", fix, where)
+    if estimate is None or actual is None or actual < 0 or implausible:
+        if estimate in (None, 0) and actual:
+            yield from _outside_budget(start, rank, actual, total)
+        return
+    if estimate - actual > WORTH_SAYING // 2 and estimate > 2 * actual and deducts(start, rank):
+        yield _far_above(start, rank, estimate, actual, comparison)
+    if actual - estimate > WORTH_SAYING // 2 and deducts(start, rank):
+        yield _takes_more(start, rank, estimate, actual)
+    if not deducts(start, rank):
+        yield from _outside_budget(start, rank, actual, total)
+
+
+def _implausible(estimate: int | None, actual: int | None, total: int | None) -> bool:
+    if estimate is None:
+        return False
+    if estimate < 0:
+        return True
+    large = total is not None and estimate > IMPLAUSIBLE_SHARE * total
+    # Of a start that ended before capture the size alone tells.
+    return large and (actual is None or estimate > 2 * actual)
+
+
+def _not_plausible(
+    start: Start, rank: Rank, estimate: int, correction: Correction | None, total: int | None
+) -> Finding:
+    what = "more" if estimate < 0 else "less"
+    took = f" for graphs that took {gib(rank.graph_actual_bytes)}" if rank.graph_actual_bytes is not None else ""
+    share = f", {100 * estimate / total:.0f} % of the GPU," if total and estimate > 0 else ""
+    text = f"an estimate of {gib(estimate)}{share} is implausible{took}"
+    if deducts(start, rank):
+        text += f": the KV cache gets {gib(abs(estimate))} {what} for it"
+    switch = f"{VARIABLE}=0 with some memory left outside the budget"
+    size = _size_without(rank, estimate, correction)
+    fix = f"--kv-cache-memory-bytes {size} ({gib(size)}), or {switch}" if size is not None else switch
+    return Finding(IMPLAUSIBLE.code, "warning", text, fix, rank.name)
+
+
+def _size_without(rank: Rank, estimate: int, correction: Correction | None) -> int | None:
+    """The KV cache that fits, whatever the estimate says; None: it cannot be worked out."""
+    if correction is not None:
+        return correction.right if correction.right > 0 else None
+    if rank.kv_bytes is None or estimate < 0:
+        return None
+    size = rank.kv_bytes + estimate - 2 * GIB  # Capture never came: two GiB are more than graphs of one pool took.
+    return size if size > 0 else None
+
+
+def _shared(start: Start, rank: Rank, correction: Correction | None) -> Finding:
+    actual = rank.graph_actual_bytes
+    taken = f", and capture took {gib(actual)}" if actual is not None else ""
+    text = f"memory is shared with the CPU: the estimate is {_gib_or_none(rank.graph_estimate_bytes)}{taken}"
+    if actual is not None and actual < 0:
+        text = (
+            f"capture took {gib(actual)}, less than nothing: free memory changed for another reason, as on GPUs that"
+            " share it with the CPU; the estimate is no better"
+        )
+    size = correction.right if correction is not None and correction.right > 0 else rank.kv_bytes
+    fix = f"--kv-cache-memory-bytes {size}, which does not depend on either" if size else SHARED_MEMORY.instead
+    return Finding(SHARED_MEMORY.code, "warning", text, fix, rank.name)
+
+
+def _gib_or_none(size: int | None) -> str:
+    return "not printed" if size is None else gib(size)
+
+
+def _is_integrated(comparison: Comparison | None) -> bool:
+    deployment = comparison.served.deployment if comparison is not None else None
+    return deployment is not None and deployment.gpu.integrated
+
+
+def _far_above(start: Start, rank: Rank, estimate: int, actual: int, comparison: Comparison | None) -> Finding:
+    lacks = gib(estimate - actual)
+    text = f"{gib(estimate)} were kept back for graphs that took {gib(actual)}: the KV cache lacks {lacks}"
+    tokens = start.max_num_batched_tokens
+    if _has_gated_delta(start, comparison):
+        text += ", for transient memory of gated delta layers is taken for a graph"
+        fix = GATED_DELTA.instead
+        if tokens is not None and tokens > 2048:
+            fix = f"--max-num-batched-tokens {max(2048, tokens // 2)}, or {VARIABLE}=0 where room is left"
+        return Finding(GATED_DELTA.code, "warning", text, fix, rank.name)
+    return Finding(FROM_TWO_SIZES.code, "warning", text, _gain(start, rank, estimate - actual), rank.name)
+
+
+def _gain(start: Start, rank: Rank, size: int) -> str:
+    """How to get the memory back that the estimate keeps."""
+    correction = correct(start, rank)
+    if correction is not None and correction.right > 0:
+        share = f", or --gpu-memory-utilization {correction.utilization:g}" if correction.utilization else ""
+        return f"--kv-cache-memory-bytes {correction.right} ({gib(correction.right)}){share}"
+    return f"a higher --gpu-memory-utilization, for {gib(size)} stay unused"
+
+
+def _has_gated_delta(start: Start, comparison: Comparison | None) -> bool:
+    release = release_of(start)
+    if release is None or not holds(release, *GDN_RELEASES):
+        return False
+    if comparison is not None and comparison.resolution is not None and comparison.served.deployment is not None:
+        return gated_delta_bytes(comparison.served.deployment, comparison.resolution) > 0
+    return runner_of(start) != "V2" and (start.architecture or "").startswith(GATED_DELTA_MODELS)
+
+
+def _takes_more(start: Start, rank: Rank, estimate: int, actual: int) -> Finding:
+    text = f"capture took {gib(actual)}, and {gib(estimate)} were kept back for it"
+    if _has_encoder_graphs(start, rank):
+        text += ": the graphs of the vision encoder are not in the estimate"
+        return Finding(ENCODER_GRAPHS.code, "warning", text, _gain(start, rank, 0), rank.name)
+    return Finding(TAKES_MORE.code, "warning", text, _gain(start, rank, 0), rank.name)
+
+
+def _has_encoder_graphs(start: Start, rank: Rank) -> bool:
+    kinds = {bar.kind for bar in (*rank.captured, *rank.profiled, *start.captured)}
+    configs = (argument(start, "compilation_config"), start.engine.get("compilation_config"))
+    return "ENCODER" in kinds or any(isinstance(c, dict) and c.get("cudagraph_mm_encoder") is True for c in configs)
+
+
+def _outside_budget(start: Start, rank: Rank, actual: int, total: int | None) -> Iterator[Finding]:
+    """Graphs that nothing was kept back for, where little is free beside the budget."""
+    asked = requested_of(start, rank)
+    free = rank.free_bytes if rank.free_bytes is not None else total
+    if asked is None or free is None or not total or is_manual(start, rank):
+        return
+    left = free - asked - actual
+    if left >= LEAST_OUTSIDE:
+        return
+    share = down((free - actual - LEAST_OUTSIDE) / total)
+    text = f"graphs took {gib(actual)} that are not in the budget, and {gib(max(0, left))} of the GPU stayed free"
+    yield Finding(OUTSIDE_THE_BUDGET.code, "warning", text, f"--gpu-memory-utilization {share:g} or less", rank.name)
+
+
+def _ranks_differ(start: Start) -> Iterator[Finding]:
+    least = tightest(start.ranks)
+    sized = [rank for rank in start.ranks if rank.kv_bytes is not None]
+    if least is None or len(sized) < 2 or least.kv_bytes is None:
+        return
+    most = max(sized, key=lambda rank: rank.kv_bytes or 0)
+    if (most.kv_bytes or 0) - least.kv_bytes <= DIFFER * abs(most.kv_bytes or 0):
+        return
+    text = (
+        f"{least.name} has {gib(least.kv_bytes)} for the KV cache and {most.name} {gib(most.kv_bytes or 0)}:"
+        f" {least.name} decides for all"
+    )
+    yield Finding(RANKS_DIFFER.code, "info", text, RANKS_DIFFER.instead, least.name)
+
+
+def _tokens(start: Start) -> Iterator[Finding]:
+    """Tokens of one group of layers beside a concurrency of full requests."""
+    tokens, times, length = start.kv_tokens, start.max_concurrency, start.concurrency_length
+    if tokens is None or times is None or length is None:
+        return
+    whole = int(times * length)
+    if whole > 1.1 * tokens:
+        text = f"the line says {tokens:,} tokens; by the concurrency of {times:.2f} for {length:,} they are {whole:,}"
+        yield Finding(TOKENS_OF_HYBRID.code, "info", text, TOKENS_OF_HYBRID.instead)

@@ -1,0 +1,90 @@
+"""Rules of what a log shows of memory: beyond the budget, between ranks, and against the plan."""
+
+from __future__ import annotations
+
+from ..input_rules import OWN
+from ..trace import Rule
+
+BEYOND_BUDGET = Rule(
+    "CG530",
+    title="More memory is in use than vLLM asked for, and it is not the CUDA graphs.",
+    why="NCCL, workspaces of attention and experts, and pieces that torch keeps grow after the profile run, which is"
+    " all that the budget knows.",
+    example="8 x 32 GiB: 29.81 GiB asked for, 31.18 in use at the failure, 62 MiB of it graphs.",
+    instead="Set --kv-cache-memory-bytes to 2 GiB less than the KV cache that the log names.",
+    source="vllm/v1/worker/gpu_worker.py:753-757",
+)
+NOT_MOVED = Rule(
+    "CG531",
+    title="Memory runs out by the same amount whatever --gpu-memory-utilization is.",
+    why="What is missing is taken after the KV cache has been sized, so a smaller share does not help as it should.",
+    example="8 GPUs of 256 GiB at 0.89, 0.88 and 0.87: 248 GiB are in use each time.",
+    instead="Set --kv-cache-memory-bytes, to 2 GiB less than the KV cache that the log names.",
+    source=OWN,
+)
+RANKS_DIFFER = Rule(
+    "CG532",
+    title="Ranks print different values; the one with the least KV cache decides for all.",
+    why="Stages of a pipeline hold different layers, and GPUs may have other processes on them.",
+    example="4 stages: 3.28 GiB of weights in the middle, 4.26 at the ends; 69.80 and 68.89 GiB are left.",
+    instead="Look at the rank with the least KV cache; VLLM_PP_LAYER_PARTITION moves layers between stages.",
+    source="vllm/v1/core/kv_cache_planning.py:1461-1605",
+)
+OUTSIDE_BOUNDS = Rule(
+    "CG533",
+    title="The log has a value that lies outside the bounds of the plan.",
+    why="Something of the deployment is not as it was assumed, or the model of the memory does not hold for it.",
+    example="Planned 1.6 to 2.2 GiB of activations, and the log has 5.6.",
+    instead="Keep the log's values with --save, and plan with --profile.",
+    source=OWN,
+)
+DIFFERENT_GRAPHS = Rule(
+    "CG534",
+    title="The log has another CUDA graph mode, or other sizes, than the plan.",
+    why="Another release, a backend that was chosen otherwise, or a setting that the log does not show.",
+    example="Planned FULL_AND_PIECEWISE; the log says PIECEWISE, for FlashInfer was used.",
+    instead="Give what the log does not show: --attention-backend, --env, --software.",
+    source=OWN,
+)
+TAKES_MORE = Rule(
+    "CG535",
+    title="Capture took more memory than was kept back for it.",
+    why="vLLM's estimate takes two sizes of a mode for all; what is set up at other sizes is missed.",
+    example="1.3 GiB estimated on a MI355X, and 4.7 to 16.9 GiB taken.",
+    instead="Lower --gpu-memory-utilization by the difference, or set --kv-cache-memory-bytes.",
+    source="vllm/v1/worker/gpu_model_runner.py:6268-6414",
+)
+TOKENS_OF_HYBRID = Rule(
+    "CG536",
+    title="The KV cache line of older releases counts tokens of one group; the concurrency is the figure to use.",
+    why="For models with several kinds of layers the number of tokens was that of one group of layers.",
+    example="290,864 tokens beside 33.04x for 32,768: there is room for 1,082,655 tokens of full requests.",
+    instead="Multiply the concurrency by the length it is said for.",
+    source="vllm/v1/core/kv_cache_utils.py:1319-1330",
+    until="0.20.2",
+    release="0.19.1",
+)
+OUTSIDE_THE_BUDGET = Rule(
+    "CG537",
+    title="The graphs are not in the budget of this start, and what is free beside it is little.",
+    why="The release keeps nothing back for them, runner V2 estimated 0, or the estimate is switched off.",
+    example="0.19 at 0.98: 1.2 GiB stay free, of which the graphs take 0.9.",
+    instead="Lower --gpu-memory-utilization until half a GiB more than the graphs take stays free.",
+    source="vllm/v1/worker/gpu_worker.py:719-757",
+)
+OTHER_GPU = Rule(
+    "CG538",
+    title="The log's GPU has another memory than the one that was named.",
+    why="What vLLM asks for is a share of it, so the plan is that of another machine.",
+    example="--gpu l40s with a log that has 79.19 GiB.",
+    instead="Name the GPU of the log; of a part of one (MIG), give its memory with --gpu-memory-bytes.",
+    source=OWN,
+)
+NO_START = Rule(
+    "CG985",
+    title="A log has no line of a start of vLLM.",
+    why="Only what vLLM prints when it starts says how memory and graphs came about.",
+    example="A log that begins when the server has been serving for hours.",
+    instead="Give what vLLM printed from its beginning, of all processes, at level INFO or DEBUG.",
+    source=OWN,
+)

@@ -1,0 +1,133 @@
+"""Where a start ended, and the sizes of the KV cache that would have fit there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import ceil, floor
+from typing import Any, NamedTuple
+
+from .known import GIB, MIB, deducts, gib, is_manual, is_share, requested_of, total_of, utilization
+from .record import Rank, Start
+
+LEAST_OUTSIDE = GIB // 2
+LEAST_SHARE = 0.02
+"""Memory that capture needs beside a full KV cache, whatever the estimate is: half a GiB or 2 % of the GPU."""
+Values = Mapping[str, Any]
+
+
+class Remedy(NamedTuple):
+    """What to change.
+
+    Attributes:
+        fix: in words, with the numbers.
+        largest: the largest (of lengths and requests) or the right value that would have worked, by vLLM's name.
+    """
+
+    fix: str
+    largest: dict[str, int | float]
+
+
+class Scene(NamedTuple):
+    """Where a start ended.
+
+    Attributes:
+        start, rank: the rank that ended, or the one with the least KV cache; None: the log has none.
+        step: of `known.step_of`.
+        values: numbers of the message.
+        needed: bytes of KV cache that a request of the full length takes, where a plan says; None: not known.
+    """
+
+    start: Start
+    rank: Rank | None
+    step: str
+    values: Values
+    needed: int | None = None
+
+    @property
+    def total(self) -> int | None:
+        found = self.values.get("total_bytes")
+        return int(found) if found else total_of(self.start, self.rank)
+
+    @property
+    def share(self) -> float | None:
+        found: Any = self.values.get("utilization")
+        return float(found) if is_share(found) else utilization(self.start, self.rank)
+
+    @property
+    def free(self) -> int | None:
+        """Free before the start, bytes."""
+        return self.rank.free_bytes if self.rank is not None else None
+
+
+def down(share: float, digits: int = 2) -> float:
+    """A share rounded down, as operators write it."""
+    steps = 10.0**digits
+    return floor(share * steps + 1e-6) / steps
+
+
+def up(share: float, digits: int = 2) -> float:
+    steps = 10.0**digits
+    return ceil(share * steps - 1e-6) / steps
+
+
+def round_number(most: int) -> int:
+    """A round number of requests: the number of blocks changes a little from start to start."""
+    return 1 << max(0, most.bit_length() - 1)
+
+
+def more_memory(scene: Scene, missing: int, largest: dict[str, int | float]) -> list[str]:
+    """The utilization, or the bytes, with which `missing` bytes more are there; the GPU may not have them."""
+    if is_manual(scene.start, scene.rank):
+        kv = scene.rank.kv_bytes if scene.rank is not None else None
+        if kv is None:
+            return []
+        largest["kv_cache_memory_bytes"] = kv + missing
+        return [f"--kv-cache-memory-bytes {kv + missing}, if so much is free"]
+    if scene.share is None or not scene.total:
+        return []
+    wanted = up(scene.share + missing / scene.total)
+    most = down((scene.free if scene.free is not None else scene.total - LEAST_OUTSIDE) / scene.total)
+    if wanted > most:
+        most_of = f"--gpu-memory-utilization ends at {most:g}"
+        return [f"more GPUs or smaller weights: {gib(missing)} are missing, and {most_of}"]
+    largest["gpu_memory_utilization"] = wanted
+    return [f"--gpu-memory-utilization {wanted:g}, which gives {gib(missing)} more"]
+
+
+def left_to_capture(scene: Scene) -> int:
+    """What the graphs after the one that failed take, where the log has samples of them; else 0."""
+    rank = scene.rank
+    if rank is None:
+        return 0
+    bars = rank.captured or scene.start.captured
+    done: dict[str, int] = {}
+    for bar in bars:
+        done[bar.kind] = done.get(bar.kind, 0) + bar.graphs
+    left = sum(max(0, sample.graphs - done.get(sample.mode, 0)) * sample.per_graph_bytes for sample in rank.samples)
+    if not deducts(scene.start, rank) or not rank.samples:
+        return left
+    # The estimate kept that much back already.
+    return 0
+
+
+def less_cache(scene: Scene, missing: int, largest: dict[str, int | float]) -> list[str]:
+    """A smaller KV cache: by share where the GPU's memory is known, and in bytes where the cache's are."""
+    parts = []
+    rank = scene.rank
+    kv = rank.kv_bytes if rank is not None else None
+    if scene.total and scene.share is not None and not is_manual(scene.start, rank):
+        before = scene.free if scene.free is not None else scene.total
+        margin = max(LEAST_OUTSIDE, LEAST_SHARE * scene.total)
+        share = down(min(scene.share - missing / scene.total, (before - margin) / scene.total))
+        if share >= scene.share:
+            share = down(scene.share - 0.01)
+        if share > 0:
+            largest["gpu_memory_utilization"] = share
+            parts.append(f"--gpu-memory-utilization {share:g}")
+            asked = requested_of(scene.start, rank) or round(scene.share * scene.total)
+            missing = max(missing, asked - round(share * scene.total))
+    if kv is not None and kv > missing:
+        size = (kv - missing) // MIB * MIB
+        largest["kv_cache_memory_bytes"] = size
+        parts.append(f"--kv-cache-memory-bytes {size} ({gib(size)})")
+    return parts

@@ -1,0 +1,127 @@
+"""From a workload to single batches that can be dispatched. What a source knows within bounds is spread evenly."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Literal, NamedTuple
+
+from ..resolve.graphs import Batch
+from ..resolve.resolution import Resolution
+from ..vocabulary import CUDAGraphMode
+from .histogram import Batches, Range, Workload
+from .replay import settled
+
+MOST_POINTS = 512
+"""Batches that one range is spread over, at most."""
+
+
+class Step(NamedTuple):
+    """Steps of one batch.
+
+    Attributes:
+        kind: decode, where all requests have the same length and none is in prefill.
+        batch: as the dispatcher takes it.
+        weight: of these steps.
+    """
+
+    kind: Literal["decode", "mixed"]
+    batch: Batch
+    weight: float
+
+
+Group = tuple[Step, ...]
+"""The steps that one entry of a workload may have been; one Step where it is exact."""
+
+
+def groups_of(workload: Workload, resolution: Resolution) -> tuple[Group, ...]:
+    """The steps of `workload`, which ran under `resolution`, one group an entry.
+
+    A batch whose kind is not known is taken as decode where the deployment lets in such a decode batch. Steps above
+    max_num_batched_tokens are as large as that.
+    """
+    return tuple(group for item in settled(workload, resolution).batches if (group := _group(item, resolution)))
+
+
+def merged(groups: Iterable[Group]) -> tuple[Step, ...]:
+    """Each batch once, ascending by tokens."""
+    found: dict[tuple[Literal["decode", "mixed"], Batch], float] = {}
+    for group in groups:
+        for step in group:
+            key = (step.kind, step.batch)
+            found[key] = found.get(key, 0.0) + step.weight
+    made = [Step(kind, batch, weight) for (kind, batch), weight in found.items()]
+    return tuple(sorted(made, key=lambda step: (step.batch.num_tokens, step.kind, step.batch)))
+
+
+def scaled(steps: Iterable[Step], factor: float, resolution: Resolution) -> tuple[Step, ...]:
+    """The same steps with `factor` times as many requests, or tokens, within what the deployment lets in."""
+    found = []
+    for step in steps:
+        batch = step.batch
+        if step.kind == "decode":
+            most = max(1, min(resolution.max_num_seqs, resolution.max_num_batched_tokens // batch.max_query_len))
+            requests = min(most, max(1, round(batch.num_reqs * factor)))
+            batch = batch._replace(num_reqs=requests, num_tokens=requests * batch.max_query_len)
+        else:
+            tokens = min(resolution.max_num_batched_tokens, max(1, round(batch.num_tokens * factor)))
+            batch = _mixed(tokens, batch.num_reqs, batch.num_active_loras)
+        found.append((Step(step.kind, batch, step.weight),))
+    return merged(found)
+
+
+def _group(item: Batches, resolution: Resolution) -> Group:
+    points = list(_points(item, resolution))
+    return tuple(_step(item, tokens, item.count * share, resolution) for tokens, share in points)
+
+
+def _points(item: Batches, resolution: Resolution) -> Iterator[tuple[int, float]]:
+    """(tokens, share of the steps) of an entry."""
+    budget = max(1, resolution.max_num_batched_tokens)
+    low, high = item.tokens
+    high = budget if high is None else high
+    low, high = min(low, budget), min(high, budget)
+    each = _length(item, resolution) if item.kind == "decode" else 1
+    sizes = range(-(-low // each) * each, high + 1, each) or range(high, high + 1)
+    stride = -(-len(sizes) // MOST_POINTS)
+    chosen = sizes[stride // 2 :: stride]
+    for tokens in chosen:
+        yield tokens, 1 / len(chosen)
+
+
+def _step(item: Batches, tokens: int, weight: float, resolution: Resolution) -> Step:
+    length = _length(item, resolution)
+    if _is_decode(item, tokens, length, resolution):
+        return Step("decode", Batch(tokens, tokens // length, length, item.loras), weight)
+    requests = item.requests.low if item.requests is not None else 1
+    return Step("mixed", _mixed(tokens, requests, item.loras), weight)
+
+
+def _mixed(tokens: int, requests: int, loras: int) -> Batch:
+    # One request whose length differs from the total marks the batch as not uniform.
+    return Batch(tokens, min(requests, tokens), tokens + 1, loras, has_prefill=True)
+
+
+def _length(item: Batches, resolution: Resolution) -> int:
+    if item.query_len is not None:
+        return item.query_len
+    if item.kind == "decode" and item.tokens.is_point and _is_known(item.requests):
+        assert item.requests is not None
+        return max(1, item.tokens.low // item.requests.low)
+    return resolution.uniform_decode_query_len
+
+
+def _is_known(requests: Range | None) -> bool:
+    return requests is not None and requests.is_point
+
+
+def _is_decode(item: Batches, tokens: int, length: int, resolution: Resolution) -> bool:
+    if item.kind == "mixed" or tokens % length:
+        return False
+    if item.kind == "decode":
+        return True
+    if item.seen is not None and resolution.decode_mode is not resolution.mixed_mode:
+        if item.seen.mode is CUDAGraphMode.FULL:
+            return True
+        if item.seen.mode is CUDAGraphMode.PIECEWISE:
+            return False
+    return tokens // length <= resolution.max_num_seqs

@@ -1,0 +1,124 @@
+"""The best capture sizes where batches of several modes share them, each mode with times of its own.
+
+One list serves decode batches, which run FULL, and mixed ones, which run PIECEWISE. With v_m the cost of a step in
+mode m and W_m the weight of its batches up to a candidate, the batches between two neighbours a < b cost
+
+    cost(a, b) = sum over m of v_m(c_b) (W_m(b) - W_m(a)).
+
+Each term is Monge where v_m does not fall (see `optimise`), and so is the sum. Therefore the best neighbour below b
+grows with b, and a layer takes n log n by divide and conquer. Forbidding a below the last fixed size under b keeps
+this: the bound grows with b as well, so that where a pair on the left of the inequality is forbidden, one on the right
+is. The largest candidate is a fixed size, so that every batch has a graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from math import inf
+
+from ..errors import InputError
+from ..resolve.padding import round_up
+from .optimise import Cost, Demand
+
+Priced = tuple[Demand, Cost]
+"""Batches of one mode, and what a step of it costs by size."""
+
+
+def curve_of_modes(
+    modes: Sequence[Priced], most: int, *, fixed: Iterable[int], multiple: int = 1
+) -> tuple[tuple[int, ...], ...]:
+    """The best lists of at most 1, 2, ... `most` sizes; it begins with as many as the fixed sizes need.
+
+    Args:
+        modes: no batch is above the largest fixed size.
+        fixed: sizes that every list has, one at least.
+        multiple: every size is one of this.
+
+    Raises:
+        InputError: CG903, there are more fixed sizes than allowed.
+    """
+    kept = sorted({round_up(size, multiple) for size in fixed})
+    if not kept or len(kept) > most:
+        raise InputError(f"{most} sizes at most, {len(kept)} of them fixed", code="CG903", where="capture sizes")
+    rounded = {round_up(size, multiple) for demand, _ in modes for size in demand.sizes}
+    candidates = sorted(rounded.union(kept))
+    solver = _Layers(modes, candidates, frozenset(kept))
+    found = []
+    for count in range(1, min(most, len(candidates)) + 1):
+        solver.add()
+        if solver.reaches_all:
+            found.append(solver.chosen(count))
+    return tuple(found)
+
+
+class _Layers:
+    """Layer k: the least cost of all batches up to each candidate, with k sizes, the last of them that candidate."""
+
+    def __init__(self, modes: Sequence[Priced], candidates: list[int], fixed: frozenset[int]) -> None:
+        self._candidates = candidates
+        self._values = [[0.0, *(value(size) for size in candidates)] for _, value in modes]
+        self._weights = [_weights(demand, candidates) for demand, _ in modes]
+        self._first = self._lowest(fixed)
+        self._before = [0.0] + [inf] * len(candidates)
+        self._from: list[list[int]] = []
+
+    def _lowest(self, fixed: frozenset[int]) -> list[int]:
+        """For each candidate the last fixed one below it; 0: none."""
+        found, last = [0], 0
+        for at, size in enumerate(self._candidates, 1):
+            found.append(last)
+            last = at if size in fixed else last
+        return found
+
+    @property
+    def reaches_all(self) -> bool:
+        return self._before[-1] < inf
+
+    def add(self) -> None:
+        """The next layer."""
+        count = len(self._candidates)
+        found, origin = [inf] * (count + 1), [0] * (count + 1)
+        waiting = [(1, count, 0, count - 1)]
+        while waiting:
+            low, high, least, most = waiting.pop()
+            if low > high:
+                continue
+            b = (low + high) // 2
+            first = max(least, self._first[b])
+            best, cost = first, inf
+            for a in range(first, min(most, b - 1) + 1):
+                there = self._before[a] + self._cost(a, b)
+                if there < cost:
+                    best, cost = a, there
+            found[b], origin[b] = cost, best
+            # Where nothing is allowed, nothing is known of the neighbours.
+            waiting.append((low, b - 1, least, best if cost < inf else most))
+            waiting.append((b + 1, high, best if cost < inf else least, most))
+        self._before = found
+        self._from.append(origin)
+
+    def _cost(self, a: int, b: int) -> float:
+        return sum(
+            values[b] * (weights[b] - weights[a])
+            for values, weights in zip(self._values, self._weights, strict=True)
+        )
+
+    def chosen(self, count: int) -> tuple[int, ...]:
+        """The list of `count` sizes behind the last candidate's cost."""
+        at, found = len(self._candidates), []
+        for layer in range(count - 1, -1, -1):
+            found.append(self._candidates[at - 1])
+            at = self._from[layer][at]
+        return tuple(reversed(found))
+
+
+def _weights(demand: Demand, candidates: list[int]) -> list[float]:
+    """Weight of the batches not above each candidate; 0 before the first."""
+    found: list[float] = [0.0]
+    at, total = 0, 0.0
+    for size in candidates:
+        while at < len(demand.sizes) and demand.sizes[at] <= size:
+            total += demand.weights[at]
+            at += 1
+        found.append(total)
+    return found

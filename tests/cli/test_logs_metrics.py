@@ -1,0 +1,85 @@
+"""`cgplan logs` with steps: tables in the log, and --metrics."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cgplan.cli.app import run
+from cgplan.workload.document_schema import StepsPart
+
+METRICS = Path(__file__).parents[2] / "fixtures" / "metrics"
+LOG = str(METRICS / "tables-two-engines.log")
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def cgplan(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Run a command line: (exit status, stdout, stderr)."""
+    monkeypatch.setattr("cgplan.inputs.devices.detect", lambda: None)
+    monkeypatch.setenv("COLUMNS", "120")
+
+    def call(*words: str) -> tuple[int, str, str]:
+        status = run(["logs", *words])
+        out, err = capsys.readouterr()
+        return status, out, err
+
+    return call
+
+
+def steps(cgplan: Run, *words: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(cgplan(*words, "--json")[1])["workload"]
+    StepsPart.model_validate(found)
+    return found
+
+
+def test_tables_of_the_log(cgplan: Run) -> None:
+    text = cgplan(LOG, "--no-plan")[1]
+    assert "2 engines · 793 steps · 3 tables of --cudagraph-metrics" in text
+    assert [one["steps"] for one in steps(cgplan, LOG, "--no-plan")["engines"]] == [462, 331]
+
+
+def test_held_against_the_deployment(cgplan: Run) -> None:
+    sizes = "1,2,4,8,16,24,32,40,48,56,64"
+    options = ["--model", "Qwen/Qwen3-8B", "--gpu", "h100", "--max-num-seqs", "64"]
+    found = steps(cgplan, LOG, *options, "--cudagraph-capture-sizes", sizes)
+    assert found["resolved"]["by_kind"]["decode"]["steps"] == 740
+    assert found["resolved"]["differences"] == []
+    assert found["findings"][0]["code"] == "CG715"
+
+
+def test_two_moments_of_metrics(cgplan: Run) -> None:
+    moments = [word for name in ("moment-1.txt", "moment-2.txt") for word in ("--metrics", str(METRICS / name))]
+    found = steps(cgplan, LOG, "--no-plan", *moments)
+    assert found["workload"]["steps"] == 793
+    assert found["other_sources"][0]["workload"]["steps"] == 372
+
+
+def test_markdown(cgplan: Run) -> None:
+    assert "| FULL | 740 | 93.3 % |" in cgplan(LOG, "--no-plan", "--markdown")[1]
+
+
+def test_the_log_from_standard_input(cgplan: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(Path(LOG).read_bytes())))
+    assert steps(cgplan, "-", "--no-plan")["workload"]["steps"] == 793
+
+
+def test_what_cannot_be_read_is_one_line(cgplan: Run, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    page.write_text("<html>hello</html>")
+    status, out, err = cgplan(LOG, "--metrics", str(page))
+    assert (status, out) == (2, "")
+    assert "CG718" in err
+    assert "no vllm:iteration_tokens_total" in err
+    assert "Traceback" not in err
+
+
+def test_the_schema_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["schema", "workload"]) == 0
+    assert "batches" in json.loads(capsys.readouterr()[0])["properties"]
