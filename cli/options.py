@@ -41,6 +41,14 @@ def _draft(*names: str, help: str, **more: Any) -> Any:
     return _flag(*names, panel="Speculative decoding and LoRA", help=help, **more)
 
 
+def _media(*names: str, help: str, **more: Any) -> Any:
+    return _flag(*names, panel="Images, video and audio", help=help, **more)
+
+
+def _offload(*names: str, help: str, **more: Any) -> Any:
+    return _flag(*names, panel="Weights on the CPU", help=help, **more)
+
+
 # Python 3.10 and typer read `X | None` well, but `Optional` keeps the lines below short.
 _Text = Optional[str]  # noqa: UP045
 _Bool = Optional[bool]  # noqa: UP045
@@ -243,4 +251,44 @@ class DeploymentOptions:
     specialize_active_lora: Annotated[
         _Bool,
         _draft("--specialize-active-lora/--no-specialize-active-lora", help="A graph for each number of adapters."),
+    ] = None
+
+    limit_mm_per_prompt: Annotated[
+        _Texts,
+        _media("--limit-mm-per-prompt", metavar="JSON", help='Most items of a prompt: {"image": 0}.'),
+    ] = None
+    language_model_only: Annotated[
+        _Bool, _media("--language-model-only/--no-language-model-only", help="Text alone: no encoder is loaded.")
+    ] = None
+    mm_encoder_only: Annotated[
+        _Bool, _media("--mm-encoder-only/--no-mm-encoder-only", help="The encoder alone: no language model is loaded.")
+    ] = None
+    mm_encoder_tp_mode: Annotated[
+        _Text, _media("--mm-encoder-tp-mode", help="weights: ranks share the encoder; data: each has all of it.")
+    ] = None
+    mm_processor_kwargs: Annotated[
+        _Texts, _media("--mm-processor-kwargs", metavar="JSON", help='Of the processor: {"max_pixels": 1003520}.')
+    ] = None
+    skip_mm_profiling: Annotated[
+        _Bool, _media("--skip-mm-profiling/--no-skip-mm-profiling", help="Profile without the encoder.")
+    ] = None
+
+    cpu_offload_gb: Annotated[
+        _Text, _offload("--cpu-offload-gb", metavar="GIB", help="Weights of each GPU that stay on the CPU, GiB.")
+    ] = None
+    cpu_offload_params: Annotated[
+        _Text, _offload("--cpu-offload-params", metavar="NAME ...", help="Of them, names to keep there: experts,mlp.")
+    ] = None
+    offload_backend: Annotated[_Text, _offload("--offload-backend", help="auto, uva or prefetch.")] = None
+    offload_group_size: Annotated[
+        _Text, _offload("--offload-group-size", metavar="N", help="Layers of a group; its last ones stay on the CPU.")
+    ] = None
+    offload_num_in_group: Annotated[
+        _Text, _offload("--offload-num-in-group", metavar="N", help="Layers of each group on the CPU.")
+    ] = None
+    offload_prefetch_step: Annotated[
+        _Text, _offload("--offload-prefetch-step", metavar="N", help="Layers fetched ahead.")
+    ] = None
+    offload_params: Annotated[
+        _Text, _offload("--offload-params", metavar="NAME ...", help="Of a layer, names to keep on the CPU.")
     ] = None

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 import typer
 
-from cgplan.errors import as_fix
+from cgplan.errors import InputError, as_fix
 from cgplan.report.words import as_option, sentence
 
 from .decorate import with_deployment
@@ -32,7 +32,7 @@ Examples:
 
 Exit codes:
   0  it starts
-  1  a finding at or above --fail-on, by default an error: it does not start
+  1  it does not start by the best estimate, or a finding at or above --fail-on (by default an error)
   2  bad usage or input, or vLLM would refuse before it looks at memory
 """
 MEMORY = "Memory"
@@ -107,6 +107,7 @@ def command(
     Options are vLLM's flags; what is not given is assumed, and the assumptions are listed.
     """
     lowest = severity(fail_on)
+    _check_asked(options, what_if, compare_with, as_json=as_json, as_markdown=as_markdown)
     memory = memory_options(
         gpu_memory_utilization=gpu_memory_utilization,
         kv_cache_memory_bytes=kv_cache_memory_bytes,
@@ -132,7 +133,31 @@ def command(
         _show(first, other, found)
     plans = [first.plan] if other is None else [first.plan, other.plan]
     worst = max((SEVERITIES.index(f.severity) for made in plans for f in made.findings), default=-1)
-    return int(lowest is not None and worst >= lowest)
+    return int(lowest is not None and (worst >= lowest or not all(made.fits for made in plans)))
+
+
+def _check_asked(
+    options: DeploymentOptions, what_if: str | None, compare_with: str | None, *, as_json: bool, as_markdown: bool
+) -> None:
+    """Options of which one would be left out in silence.
+
+    Raises:
+        InputError: CG905, two exclude each other, or one has no part in a plan.
+    """
+    for first, second, both in (
+        ("--json", "--markdown", as_json and as_markdown),
+        ("--what-if", "--compare-with", what_if is not None and compare_with is not None),
+    ):
+        if both:
+            message = f"{first} and {second} exclude each other"
+            raise InputError(message, code="CG905", where=second, fix="run the two one after the other")
+    if options.num_gpu_blocks is not None:
+        raise InputError(
+            "a plan works the blocks out, and --num-gpu-blocks would be left out",
+            code="CG905",
+            where="--num-gpu-blocks",
+            fix="give --num-gpu-blocks-override where vLLM is given it, or --kv-bytes with the bytes of the KV cache",
+        )
 
 
 def _what_if(first: Planned, text: str | None) -> WhatIf | None:

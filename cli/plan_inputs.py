@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import copy
 import shlex
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cgplan import Deployment, ModelShape
 from cgplan.errors import InputError, shorten
+from cgplan.light_dataclass import dataclass
 from cgplan.memory.budget.budget import Measured, MemoryFlags
 from cgplan.memory.estimates import GIB
-from cgplan.memory.plan import CapacityPlan, MemoryRequest, plan_of
+from cgplan.memory.plan import CapacityPlan, plan_of
+from cgplan.memory.request import MemoryRequest
 
 from . import values
 from .launched import is_launch_file
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 MEASURED = ("weights", "activation", "non_torch", "graphs", "graph_estimate", "free", "total")
 OPTION_OF = {"graphs": "--graph-bytes"}
 NOT_LOOKED_AT = "max_model_len auto: the model's own length is taken; what fits is not looked at."
+SIZES = "give bytes, or 2G for 2 GiB and 2g for 2,000,000,000; K, M, T and k, m, t likewise"
 MAY_BE_NEGATIVE = ("--graph-bytes", "--graph-estimate-bytes")
 """Differences of free memory, which other processes change, too."""
 DEFAULT_MODEL = "meta-llama/Llama-3.1-8B-Instruct"
@@ -102,7 +105,9 @@ def planned(options: DeploymentOptions, memory: MemoryOptions, line: Pasted, whi
         assumptions = [text for text in assumptions if text != NOT_LOOKED_AT]
     request = MemoryRequest(flags, memory.known, None, memory.kv_bytes, auto_fit)
     if memory.profile is not None:
-        request = replace(request, known=_with_profile(memory.profile, deployment, memory.known))
+        known, unsaid = _with_profile(memory.profile, deployment, memory.known)
+        request = replace(request, known=known)
+        assumptions += [unsaid] if unsaid else []
     if memory.weights is not None:
         request = replace(request, weights=_from_files(memory.weights, deployment))
     return Planned(asked._replace(deployment=deployment), plan_of(deployment, request), tuple(assumptions))
@@ -148,7 +153,12 @@ def size(text: str, flag: str) -> int:
     Raises:
         InputError: it is no size.
     """
-    number = values.human(text, flag)
+    try:
+        number = values.human(text, flag)
+    except InputError as error:
+        if "." not in text:
+            error.fix = SIZES
+        raise
     if number < 0 and flag not in MAY_BE_NEGATIVE:
         raise InputError(f"{text} is below 0", code="CG903", where=flag, fix="give a larger number")
     return number
@@ -208,23 +218,37 @@ def _stand_in() -> ModelShape:
     return load_model(DEFAULT_MODEL)
 
 
-def _with_profile(name: str, deployment: Deployment, known: Measured) -> Measured:
-    """The values of the record, with those of the options over them."""
+def _with_profile(name: str, deployment: Deployment, known: Measured) -> tuple[Measured, str]:
+    """The values of the record, with those of the options over them; and what its fingerprint does not say."""
     from cgplan import resolve
     from cgplan.inputs.safe_json import read_object
-    from cgplan.memory.budget.measured_record import check_fits, profile_of
+    from cgplan.memory.budget.measured_record import check_fits, fingerprint_of, profile_of
 
-    record = profile_of(read_object(Path(name)), "--profile")
-    check_fits(record, deployment, resolve(deployment), "--profile")
+    try:
+        document = read_object(Path(name))
+    except InputError as error:
+        error.fix = "give a measured record, a JSON file in the form that `cgplan schema profile` prints"
+        raise
+    record = profile_of(document, "--profile")
+    resolution = resolve(deployment)
+    check_fits(record, deployment, resolution, "--profile")
+    said = record.fingerprint.model_dump(exclude_none=True)
+    missing = [key for key in fingerprint_of(deployment, resolution) if key not in said]
+    unsaid = f"Profile: its fingerprint does not say {', '.join(missing)}; they are taken to be the same."
     given = {field: value for field in MEASURED if (value := getattr(known, field)) is not None}
-    return replace(record.as_measured(), **given)
+    return replace(record.as_measured(), **given), unsaid if missing else ""
 
 
 def _from_files(folder: str, deployment: Deployment) -> Weights:
     from cgplan.inputs.safetensors_headers import read_tensors
     from cgplan.memory.budget.tensors import weights_of
 
-    tensors = read_tensors(folder)
+    try:
+        tensors = read_tensors(folder)
+    except InputError as error:
+        if error.code == "CG911":
+            error.fix = "give the files as published, in full"
+        raise
     if not tensors:
         fix = "give the folder of the model's weights, or --weights-bytes"
         raise InputError(f"{shorten(folder, 80)} holds no tensors", code="CG911", where="--weights", fix=fix)

@@ -10,7 +10,8 @@ from typing import Any, get_type_hints
 
 from cgplan import Deployment
 from cgplan.errors import CgplanError, InputError, did_you_mean, shorten
-from cgplan.memory.plan import CapacityPlan, MemoryRequest
+from cgplan.memory.plan import CapacityPlan
+from cgplan.memory.request import MemoryRequest, check_sizes
 from cgplan.memory.what_if import Variant, outcomes
 from cgplan.report.plan_text import WhatIf
 
@@ -32,7 +33,8 @@ def what_if(made: CapacityPlan, text: str) -> WhatIf:
     """What becomes of each value.
 
     Raises:
-        InputError: the option is not known, or a value cannot be read. A value that vLLM refuses is an outcome.
+        InputError: the option is not known, or no value can be read. One among others that cannot be read, or that vLLM
+            refuses, is an outcome.
     """
     name, equals, listed = text.partition("=")
     option = name.strip().lstrip("-").replace("-", "_").casefold()
@@ -46,6 +48,9 @@ def what_if(made: CapacityPlan, text: str) -> WhatIf:
         )
     _check_known(option, name)
     variants = [_variant(made, option, value) for value in _values(listed)]
+    problems = [one.problem for one in variants if isinstance(one.problem, InputError)]
+    if len(problems) == len(variants):
+        raise problems[0]
     return WhatIf("--" + option.replace("_", "-"), outcomes(variants))
 
 
@@ -57,7 +62,8 @@ def _check_known(option: str, name: str) -> None:
             f"{shorten(name.strip(), 40)!r} cannot be varied",
             code="CG902",
             where=FLAG,
-            fix=did_you_mean(option.replace("_", "-"), flags) or f"one of {', '.join(sorted(flags)[:12])}, ...",
+            fix=did_you_mean(option.replace("_", "-"), flags)
+            or "name an option of `cgplan plan --help`, for example max-num-seqs",
         )
 
 
@@ -88,22 +94,27 @@ def _ranged(text: str) -> Iterator[str]:
 
 
 def _variant(made: CapacityPlan, option: str, value: str) -> Variant:
+    """The deployment with one value, or why there is none."""
+    try:
+        return _read(made, option, value)
+    except CgplanError as error:
+        if isinstance(error, InputError):
+            error.where = FLAG
+        return Variant(value, None, made.request, error)
+
+
+def _read(made: CapacityPlan, option: str, value: str) -> Variant:
     request = made.request
     if option in OF_MEMORY:
-        return Variant(value, made.deployment, _with_memory(request, option, value))
+        request = _with_memory(request, option, value)
+        check_sizes(made.deployment, request)
+        return Variant(value, made.deployment, request)
     if option == "max_model_len":
         is_auto = value.lower() in ("auto", "-1")
         request = replace(request, auto_fit=is_auto)
         if is_auto:
             return Variant(value, made.deployment.model_copy(update={"max_model_len": None}), request)
-    fields = _fields(option, value)
-    try:
-        return Variant(value, _changed(made.deployment, fields), request)
-    except CgplanError as error:
-        if isinstance(error, InputError):
-            error.where = FLAG
-            raise
-        return Variant(value, None, request, error)
+    return Variant(value, _changed(made.deployment, _fields(option, value)), request)
 
 
 def _with_memory(request: MemoryRequest, option: str, value: str) -> MemoryRequest:
@@ -132,11 +143,7 @@ def _fields(option: str, value: str) -> dict[str, Any]:
         setattr(options, option, value)
     if option == "gpu":
         return {"gpu": machine.named_gpu(options)}
-    try:
-        return {**settings.scalars(options, []), **settings.sections(options, [])}
-    except InputError as error:
-        error.where = FLAG
-        raise
+    return {**settings.scalars(options, []), **settings.sections(options, [])}
 
 
 @cache

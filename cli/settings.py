@@ -19,7 +19,8 @@ PASSED_ON = (
     "async_scheduling", "performance_mode", "enforce_eager", "attention_backend", "attention_support",
     "kv_cache_dtype", "distributed_executor_backend", "enable_expert_parallel", "all2all_backend", "enable_dbo",
     "enable_lora", "specialize_active_lora", "disable_hybrid_kv_cache_manager", "mamba_cache_dtype",
-    "mamba_ssm_cache_dtype", "mamba_cache_mode",
+    "mamba_ssm_cache_dtype", "mamba_cache_mode", "language_model_only", "mm_encoder_only", "mm_encoder_tp_mode",
+    "skip_mm_profiling", "offload_backend",
 )  # fmt: skip
 """Options whose value is the Deployment field of the same name."""
 
@@ -28,7 +29,8 @@ WHOLE = (
     "block_size", "num_gpu_blocks", "tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size",
     "decode_context_parallel_size", "prefill_context_parallel_size", "nnodes", "ubatch_size",
     "dbo_decode_token_threshold", "dbo_prefill_token_threshold", "max_loras", "max_lora_rank",
-    "num_gpu_blocks_override", "mamba_block_size",
+    "num_gpu_blocks_override", "mamba_block_size", "offload_group_size", "offload_num_in_group",
+    "offload_prefetch_step",
 )  # fmt: skip
 """The same for whole numbers."""
 
@@ -37,6 +39,12 @@ EXECUTORS = ("mp", "ray", "uni", "external_launcher")
 
 MAY_BE_EMPTY = ("compilation_config.backend",)
 """vLLM's default is the empty text."""
+
+NAMES = ("kv_cache_dtype_skip_layers", "cpu_offload_params", "offload_params")
+"""Lists of names, between blanks or commas."""
+
+OBJECTS = ("limit_mm_per_prompt", "mm_processor_kwargs")
+"""JSON objects that are fields themselves."""
 
 HUMAN = ("max_num_seqs", "max_num_batched_tokens", "max_num_scheduled_tokens")
 
@@ -63,8 +71,11 @@ def _add_numbers(options: DeploymentOptions, fields: dict[str, Any], assumptions
             fields["max_model_len"] = values.human(options.max_model_len, "--max-model-len")
     if fields.get("num_gpu_blocks_override", 0) > 0:
         fields.setdefault("num_gpu_blocks", fields["num_gpu_blocks_override"])
-    if options.kv_cache_dtype_skip_layers is not None:
-        fields["kv_cache_dtype_skip_layers"] = tuple(options.kv_cache_dtype_skip_layers.replace(",", " ").split())
+    for name in NAMES:
+        if getattr(options, name) is not None:
+            fields[name] = tuple(getattr(options, name).replace(",", " ").split())
+    if options.cpu_offload_gb is not None:
+        fields["cpu_offload_gb"] = values.number(options.cpu_offload_gb, "--cpu-offload-gb")
     if options.optimization_level is not None:
         fields["optimization_level"] = values.level(options.optimization_level)
     if options.cudagraph_capture_sizes is not None:
@@ -90,6 +101,10 @@ def sections(options: DeploymentOptions, ignored: list[str]) -> dict[str, Any]:
         documents = getattr(options, name)
         if documents:
             fields[name] = _config(documents, name, ignored)
+    for name in OBJECTS:
+        documents = getattr(options, name)
+        if documents:
+            fields[name] = values.merged(documents, flag(name))
     if options.cudagraph_mode is not None:
         config = fields.setdefault("compilation_config", {})
         inner = config.get("cudagraph_mode")

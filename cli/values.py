@@ -56,6 +56,17 @@ def human(text: str, flag: str) -> int:
     return int(float(number) * _DECIMAL[unit])
 
 
+def number(text: str, flag: str) -> float:
+    """A number, 0 or more."""
+    try:
+        found = float(text)
+    except ValueError:
+        found = -1.0
+    if not 0 <= found < MAX_BATCH:
+        raise _bad(f"{shorten(text, 40)!r} is no number of 0 or more", flag, f"write {flag} 10")
+    return found
+
+
 def numbers(text: str, flag: str) -> tuple[int, ...]:
     """Whole numbers apart by commas or blanks; brackets around them do not count."""
     inner = text.strip().strip("[]").strip()

@@ -3,7 +3,7 @@
 `inputs/hf_cache.py` makes them from a config.json; a caller may also fill them by hand.
 """
 
-from __future__ import annotations
+# Without `from __future__ import annotations`: pydantic would compile the text of every one of them again.
 
 from typing import Annotated, Literal, TypeVar
 

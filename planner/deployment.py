@@ -4,7 +4,7 @@ A field left at None was not given; vLLM's default then applies and the resolver
 string is taken for a number. An unknown field is refused with the nearest known name.
 """
 
-from __future__ import annotations
+# Without `from __future__ import annotations`: pydantic would compile the text of every one of them again.
 
 import re
 from typing import Annotated, Any, Literal
@@ -134,6 +134,21 @@ class Deployment(Section):
     dbo_decode_token_threshold: NonNegativeInt = 32
     dbo_prefill_token_threshold: NonNegativeInt = 512
 
+    limit_mm_per_prompt: dict[str, Any] | None = None
+    language_model_only: bool = False
+    mm_encoder_only: bool = False
+    mm_encoder_tp_mode: Literal["weights", "data"] = "weights"
+    mm_processor_kwargs: dict[str, Any] | None = None
+    skip_mm_profiling: bool = False
+
+    offload_backend: Literal["auto", "uva", "prefetch"] = "auto"
+    cpu_offload_gb: Annotated[float, Field(ge=0, le=MAX_COUNT)] = 0.0
+    cpu_offload_params: Tuple[str] = ()
+    offload_group_size: Annotated[int, Field(ge=0, le=MAX_COUNT)] = 0
+    offload_num_in_group: Count = 1
+    offload_prefetch_step: Annotated[int, Field(ge=0, le=MAX_COUNT)] = 1
+    offload_params: Tuple[str] = ()
+
     speculative_config: SpeculativeOptions | None = None
     enable_lora: bool = False
     max_loras: Count = 1
@@ -148,7 +163,7 @@ class Deployment(Section):
             raise _explain(error) from None
 
     @classmethod
-    def from_json(cls, text: str | bytes) -> Deployment:
+    def from_json(cls, text: str | bytes) -> "Deployment":
         """The deployment that `model_dump_json` wrote.
 
         Raises:

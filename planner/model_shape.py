@@ -4,7 +4,7 @@
 ModelConfig (vllm/config/model.py at 0.33.0).
 """
 
-from __future__ import annotations
+# Without `from __future__ import annotations`: pydantic would compile the text of every one of them again.
 
 from pydantic import BaseModel, ConfigDict, Field, PositiveInt
 

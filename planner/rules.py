@@ -13,6 +13,7 @@ def all_rules() -> dict[str, Rule]:
     from .memory.budget import estimate_rules, rules  # noqa: F401
     from .memory.kv import cache  # noqa: F401
     from .memory.profile import rules as profile_rules  # noqa: F401
+    from .report.html import rules as of_reports  # noqa: F401
     from .resolve import memory_deduction  # noqa: F401
     from .startup import crash_rules  # noqa: F401
     from .startup import rules as of_logs  # noqa: F401

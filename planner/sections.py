@@ -4,7 +4,7 @@ A field left at None was not given. Types are strict: no string is taken for a n
 with the nearest known name.
 """
 
-from __future__ import annotations
+# Without `from __future__ import annotations`: pydantic would compile the text of every one of them again.
 
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal

@@ -6,10 +6,13 @@ where in vLLM's source it stands. The resolver never prints: it notes decisions 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
+from .light_dataclass import dataclass
+
 RULES: dict[str, Rule] = {}
+RENAMED = {"CG591": "CG525", "CG595": "CG529"}
+"""Codes that were given twice to one rule, and the one that it has now."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,7 +3,7 @@
 `inputs/hf_weights.py` makes them from a config.json; a caller may also fill them by hand.
 """
 
-from __future__ import annotations
+# Without `from __future__ import annotations`: pydantic would compile the text of every one of them again.
 
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
@@ -146,6 +146,14 @@ class VisionShape(BaseModel):
         patches_per_token: patches that become one token of the language model.
         values_per_token: numbers of the input pixels that one token stands for.
         tokens_per_item: tokens of the largest image, or None where it is not known.
+        token_side: pixels of an image that a token stands for, each way.
+        modalities: what goes through the tower.
+        video_tokens: tokens of two frames of the largest video; None: a video is not known to be larger than an image.
+        video_frames: most frames of the video that the profile run is made with.
+        is_gated: the MLP multiplies two projections.
+        turns_queries: queries and keys are copied and turned (rotary positions).
+        adds_positions: learned positions are a tensor of their own while the layers run.
+        features: vectors that the language model gets for a token, deep ones among them.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
@@ -156,6 +164,14 @@ class VisionShape(BaseModel):
     patches_per_token: PositiveInt = 1
     values_per_token: PositiveInt = 588
     tokens_per_item: PositiveInt | None = None
+    token_side: PositiveInt = 14
+    modalities: Tuple[str] = ("image",)
+    video_tokens: PositiveInt | None = None
+    video_frames: PositiveInt = 2
+    is_gated: bool = False
+    turns_queries: bool = False
+    adds_positions: bool = False
+    features: PositiveInt = 1
 
 
 class WeightShape(BaseModel):

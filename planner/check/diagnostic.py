@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from ..inputs.launches.asked import Located
 from ..inputs.launches.edit.kinds import ConfigEdit, TokenEdit
+from ..light_dataclass import dataclass
 
 __all__ = ["ConfigEdit", "Diagnostic", "Hit", "Related", "TokenEdit"]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ..memory.budget.estimate_rules import SUGGESTED_TWICE
 from ..trace import Rule
 from .diagnostic import Hit
 from .memory import BYTES, UTILIZATION, deduction
@@ -11,15 +12,6 @@ from .places import related
 from .registry import check
 from .subject import Subject
 
-COUNTED_TWICE = Rule(
-    "CG525",
-    title="The --kv-cache-memory value that vLLM's log suggests counts the graphs twice.",
-    why="The peak in it holds the estimate already, and the memory that the graphs really took is taken off again.",
-    example="Graphs of 64 GiB: the log suggests -20.8 GiB where 36.6 GiB fit.",
-    instead="Add what the graphs took, and 0.15 GiB, to it; the line `Available KV cache memory` is right.",
-    source="vllm/v1/worker/gpu_worker.py:996-1068",
-    since="0.27.1",
-)
 PLANNED_TWICE = Rule(
     "CG526",
     title="VLLM_ENABLE_STARTUP_PLAN stores a KV cache size that counts the graphs twice.",
@@ -39,7 +31,7 @@ BYTES_WIN = Rule(
 )
 
 
-@check(COUNTED_TWICE, "info")
+@check(SUGGESTED_TWICE, "info")
 def counted_twice(subject: Subject) -> Iterator[Hit]:
     taken = deduction(subject)
     if not subject.is_given(BYTES) or not subject.get(BYTES) or taken is None or not taken.deducted:
@@ -47,7 +39,7 @@ def counted_twice(subject: Subject) -> Iterator[Hit]:
     yield Hit(
         "the value that vLLM's log suggests for this option is too small by what the graphs take and 0.15 GiB: "
         "it counts the graphs twice",
-        COUNTED_TWICE.instead,
+        "add what the graphs took, and 0.15 GiB, to it; the line `Available KV cache memory` is right",
         subject.at(BYTES),
     )
 

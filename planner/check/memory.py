@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import floor
 
+from ..memory.budget.estimate_rules import GATED_DELTA
 from ..releases import holds
 from ..resolve.memory_deduction import VARIABLE, Deduction, graph_memory_deducted
 from ..trace import Rule
@@ -87,17 +88,6 @@ ENCODER = Rule(
     example="cudagraph_mm_encoder with 18 encoder graphs: 7.5 GiB of graphs where 0.6 GiB were estimated.",
     instead="Lower --gpu-memory-utilization, or switch cudagraph_mm_encoder off.",
     source="vllm/v1/worker/gpu_model_runner.py, profile_cudagraph_memory",
-    until="0.28.0",
-    release="0.28.0",
-)
-GATED_DELTA = Rule(
-    "CG529",
-    title="With gated delta layers the graphs' estimate grows with --max-num-batched-tokens.",
-    why="Transient memory of these layers is taken for graphs: 128 KiB a token of a 122B model, less of smaller ones.",
-    example="0.26.0, a Qwen3.5 model and 28,000 batched tokens: 4.2 GiB estimated where graphs take 0.6.",
-    instead="Lower --max-num-batched-tokens, or switch the estimate off where the utilization leaves room.",
-    source="vllm/v1/worker/gpu_model_runner.py, profile_cudagraph_memory",
-    since="0.26.0",
     until="0.28.0",
     release="0.28.0",
 )
@@ -267,6 +257,6 @@ def gated_delta(subject: Subject) -> Iterator[Hit]:
     yield Hit(
         f"{much} of the KV cache goes to a graph estimate that grows with max_num_batched_tokens, "
         f"{found.max_num_batched_tokens}",
-        GATED_DELTA.instead,
+        "lower --max-num-batched-tokens, or switch the estimate off where the utilization leaves room",
         place_of(subject, "--max-num-batched-tokens"),
     )

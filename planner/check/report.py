@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ..errors import CgplanError
 from ..inputs.launches.asked import Asked
+from ..light_dataclass import dataclass
 from ..resolve import Resolution
-from . import resolved, starting
+from . import capacity, resolved, starting
 from .diagnostic import Diagnostic
 from .registry import SEVERITIES, run
 from .subject import subject_of
@@ -44,7 +45,8 @@ def check_launch(asked: Asked) -> Report:
 
     subject = subject_of(asked)
     found: dict[tuple[object, ...], list[Diagnostic]] = {}
-    for one in (*starting.refusals(subject), *resolved.findings(subject), *run(subject)):
+    others = [*starting.refusals(subject), *resolved.findings(subject), *run(subject)]
+    for one in capacity.with_memory(subject, others):
         one = usable(subject, one)
         same = found.setdefault((one.code, one.message, one.at.span if one.at is not None else None), [])
         if one not in same:  # an edit may hold a list, which has no hash

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from ..errors import InputError, did_you_mean, shorten
+from ..trace import RENAMED
 
 ALL = "CG"
 """The beginning of every code."""
@@ -41,12 +42,14 @@ def fits(code: str, beginnings: Iterable[str]) -> bool:
 def known_codes() -> frozenset[str]:
     """Every code that cgplan may report."""
     from .. import input_rules, resolve  # noqa: F401
+    from ..memory.budget import estimate_rules, rules  # noqa: F401
+    from ..memory.kv import cache  # noqa: F401
     from ..resolve import memory_deduction  # noqa: F401
     from ..trace import RULES
     from . import families, suppress  # noqa: F401
     from .registry import CHECKS
 
-    return frozenset((*RULES, *CHECKS))
+    return frozenset((*RULES, *CHECKS, *RENAMED))
 
 
 def read_codes(texts: Iterable[str], where: str) -> tuple[str, ...]:
@@ -61,7 +64,7 @@ def read_codes(texts: Iterable[str], where: str) -> tuple[str, ...]:
     known = known_codes() if asked else frozenset()
     found: list[str] = []
     for one in asked:
-        folded = ALL if one.casefold() == "all" else one.upper()
+        folded = ALL if one.casefold() == "all" else RENAMED.get(one.upper(), one.upper())
         if not _PREFIX.fullmatch(folded) or not any(code.startswith(folded) for code in known):
             raise InputError(
                 f"no code begins with {shorten(one, 40)!r}",

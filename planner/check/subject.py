@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from ..deployment import Deployment
@@ -13,6 +13,7 @@ from ..inputs.launches.launch import EnvVariable, Launch
 from ..inputs.serve_args import Given, ServeArgs
 from ..inputs.serve_args_flags import FlagTable, flag_table
 from ..inputs.serve_args_tokens import Note
+from ..light_dataclass import dataclass
 from ..releases import holds
 from ..resolve import Resolution
 from .trying import resolved

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from ..errors import nearest
 from ..inputs.launches.asked import Located
 from ..inputs.launches.launch import Source, Span
-from ..trace import Rule
+from ..trace import RENAMED, Rule
 from .diagnostic import Diagnostic, Hit
 from .registry import diagnostic
 from .selection import fits, known_codes
@@ -155,7 +155,7 @@ def _comment(
         upper = text.upper()
         if upper not in kinds:
             kinds[upper] = any(one.startswith(upper) for one in known_codes())
-    codes = tuple(text.upper() for text in written if kinds[text.upper()])
+    codes = tuple(RENAMED.get(text.upper(), text.upper()) for text in written if kinds[text.upper()])
     unknown = tuple(text for text in written if not kinds[text.upper()])
     alone = not line[: match.start()].strip("\ufeff \t")
     span = Span(at + match.start(), at + end, number, match.start() + 1)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from ..deployment import Deployment
+from ..light_dataclass import dataclass
 from .snapshot import Snapshot
 
 

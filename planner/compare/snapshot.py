@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from ..deployment import Deployment
 from ..errors import CgplanError
+from ..light_dataclass import dataclass
 from ..releases import facts
 from ..resolve import resolve
 from ..resolve.coverage import Coverage

@@ -6,11 +6,11 @@ Follows vllm/model_executor/models/registry.py:1182-1400 and vllm/config/model.p
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple
 
 from ..errors import InputError, nearest, shorten
+from ..light_dataclass import dataclass
 from ..releases import table
 
 # config/model.py:2336-2357: the first ending that fits decides.

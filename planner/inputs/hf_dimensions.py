@@ -5,8 +5,9 @@ Follows vllm/transformers_utils/model_arch_config_convertor.py:71-217 and 461-87
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from ..light_dataclass import dataclass
 from .hf_node import ConfigNode, bad_value, checked_int, words
 
 # transformers_utils/config.py:55-75.

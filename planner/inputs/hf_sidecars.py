@@ -6,10 +6,10 @@ Follows vllm/transformers_utils/config.py:925-935 and 968-1123 at 0.33.0.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ..light_dataclass import dataclass
 from .hf_node import MAX_INT, checked_int
 from .safe_json import exists, read_list, read_object
 

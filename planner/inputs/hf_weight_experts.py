@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from ..light_dataclass import dataclass
 from ..weight_shape import Matrix, Part, projection
 from .hf_dimensions import Dimensions
 from .hf_node import ConfigNode, checked_int
@@ -112,7 +112,7 @@ def _sparse(text: ConfigNode, number: int) -> list[int]:
 def _dense_layers(text: ConfigNode, sizes: Dimensions, layers: Sequence[int], gated: bool) -> list[Matrix]:
     hidden = sizes.hidden_size
     listed = text.get("intermediate_size")
-    if isinstance(listed, list):
+    if isinstance(listed, list) and listed:
         groups: dict[int, list[int]] = {}
         for i in layers:
             width = checked_int(listed[min(i, len(listed) - 1)], text.at("intermediate_size"), low=1) or 1

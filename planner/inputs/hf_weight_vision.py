@@ -10,6 +10,12 @@ from ..weight_shape import Matrix, VisionShape
 from .hf_node import ConfigNode, checked_int
 
 _QWEN_TOKENS = 16384
+_TURNING = ("pixtral", "gemma4_vision", "moonvit", "llama4_vision_model")
+"""Other towers with rotary positions."""
+_QWEN_FRAMES = 14
+"""models/qwen2_vl.py:120 @ 0.33.0, _MAX_FRAMES_PER_VIDEO."""
+_QWEN3_VIDEO_TOKENS = 12288
+"""Two frames: half of the 25,165,824 pixels of the processor's longest edge, models/qwen3_vl.py:1120 @ 0.33.0."""
 
 
 class Tower(NamedTuple):
@@ -44,6 +50,11 @@ def vision_tower(root: ConfigNode, hidden_size: int) -> Tower | None:
     patch = _first(config, "patch_size", "spatial_patch_size") or 14
     per_token = _patches_per_token(root, config, patch)
     frames = _first(config, "temporal_patch_size") or 1
+    deep = config.get("deepstack_visual_indexes")
+    is_qwen = "temporal_patch_size" in config
+    # Qwen3-VL and later have learned positions; a video is two frames there, and as many as fit before.
+    is_qwen3 = "num_position_embeddings" in config or not root.model_type.startswith(("qwen2_vl", "qwen2_5"))
+    has_video = is_qwen or any(key.startswith("video_token") for key in root.raw)
     shape = VisionShape(
         hidden_size=width,
         intermediate_size=inner_width,
@@ -51,6 +62,14 @@ def vision_tower(root: ConfigNode, hidden_size: int) -> Tower | None:
         patches_per_token=per_token,
         values_per_token=max(1, 3 * frames * patch * patch * per_token),
         tokens_per_item=_tokens_per_item(root, config, patch, per_token),
+        token_side=max(1, round(patch * sqrt(per_token))),
+        modalities=("image", "video") if has_video else ("image",),
+        video_tokens=(_QWEN3_VIDEO_TOKENS if is_qwen3 else _QWEN_TOKENS) if is_qwen else None,
+        video_frames=2 if is_qwen3 else _QWEN_FRAMES,
+        is_gated=_is_gated(config),
+        turns_queries=is_qwen or config.get("model_type") in _TURNING,
+        adds_positions=is_qwen and is_qwen3,
+        features=1 + (len(deep) if isinstance(deep, list) else 0),
     )
     return Tower(
         shape, _matrices(config, shape, hidden_size, patch, frames), "the vision tower was taken for a plain one"
@@ -62,13 +81,12 @@ def _matrices(
 ) -> tuple[Matrix, ...]:
     """Attention and MLP of every layer, the patch embedding and the projector; every rank has all of it or a share."""
     width, inner, number = shape.hidden_size, shape.intermediate_size, shape.num_layers
-    gated = 3 if config.get("hidden_act") == "silu" or config.get("model_type") in ("pixtral", "gemma4_vision") else 2
+    gated = 3 if shape.is_gated else 2
     merged = width * shape.patches_per_token
     out = _first(config, "out_hidden_size") or hidden_size
     merge = _first(config, "spatial_merge_size") or 1
     projector = merged * merged + merged * out if merge > 1 else width * out + out * out * (merged != width)
-    deep = config.get("deepstack_visual_indexes")
-    projectors = 1 + (len(deep) if isinstance(deep, list) else 0)
+    projectors = shape.features
     return (
         Matrix(
             name="vision.layers",
@@ -80,6 +98,10 @@ def _matrices(
         Matrix(name="vision.projector", part="vision", rows=projectors, columns=projector, split="columns"),
         Matrix(name="vision.patches", part="vision", rows=width, columns=3 * frames * patch * patch),
     )
+
+
+def _is_gated(config: Mapping[str, Any]) -> bool:
+    return config.get("hidden_act") == "silu" or config.get("model_type") in ("pixtral", "gemma4_vision")
 
 
 def _patches_per_token(root: ConfigNode, config: Mapping[str, Any], patch: int) -> int:

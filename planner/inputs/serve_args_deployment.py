@@ -97,13 +97,10 @@ def overlaid(fields: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str
     return found
 
 
-_MOVED = "vLLM keeps weights on the CPU; they are counted as if all were on the GPU"
-_WEIGHT_FLAGS = {
-    "cpu_offload_gb": _MOVED,
-    "offload_group_size": _MOVED,
-    "kv_offloading_size": "the second KV cache, on the CPU, is not modelled",
-}
-"""Settings that move memory off the GPU."""
+_WEIGHT_FLAGS = {"kv_offloading_size": "the second KV cache is in the CPU's memory, which is not modelled"}
+"""Settings of memory that is not the GPU's."""
+NAMES = ("cpu_offload_params", "offload_params")
+"""Settings whose value is a set of names."""
 
 
 class _Asked:
@@ -119,6 +116,7 @@ class _Asked:
         known = Deployment.model_fields.keys() - set(OWN)
         found: dict[str, Any] = {dest: value for dest, value in given if dest in known and value is not None}
         found["vllm"] = self.args.release
+        found |= {dest: tuple(sorted(found[dest])) for dest in NAMES if dest in found}
         self._add_numbers(found)
         for name, modelled in SECTIONS.items():
             if name in found:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from ..errors import InputError, did_you_mean, shorten
+from ..light_dataclass import dataclass
 
 NAMES = ("cgplan.toml", "pyproject.toml")
 """Names of the files; of two in one folder the first counts."""

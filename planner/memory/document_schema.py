@@ -187,9 +187,11 @@ class PlanDocument(_Part):
     kv_tokens: int | None
     max_concurrency: float | None
     max_model_len: int
-    max_model_len_that_fits: int
+    max_model_len_that_fits: int = Field(description="by the best values; 0: none starts")
+    max_model_len_that_surely_starts: int = Field(description="within the bounds of every estimate; 0: none")
     max_num_seqs: int
-    max_num_seqs_that_fits: int
+    max_num_seqs_that_fits: int = Field(description="by the best values; 0: none starts")
+    max_num_seqs_that_surely_starts: int = Field(description="within the bounds of every estimate; 0: none")
     least_gpu_memory_utilization: float | None
     requests_by_length: list[LengthPart]
     capacity: CapacitiesPart

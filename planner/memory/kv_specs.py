@@ -7,12 +7,13 @@ Sizes are bytes, lengths tokens, unless a name says otherwise. Merging specs int
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from fractions import Fraction
 from functools import cached_property
 from math import gcd, prod
 from typing import ClassVar, TypeVar
 
+from ..light_dataclass import dataclass
 from .kv_dtypes import dtype_bytes
 
 Spec = TypeVar("Spec", bound="KVCacheSpec")

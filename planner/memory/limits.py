@@ -6,22 +6,21 @@ with the largest value that would do.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from math import ceil
 from typing import Literal
 
 from ..deployment import Deployment
-from ..errors import InputError, StartupError
+from ..errors import StartupError
+from ..light_dataclass import dataclass
 from ..resolve import Resolution, resolve
 from ..trace import Finding
 from .budget.budget import Budget
+from .budget.rules import FREE_MEMORY, WEIGHTS
 from .kv.cache import KVCache, kv_cache
 from .kv.capacity import KVCacheTooSmall
 from .override_room import override_findings
-
-MOST_SEQS = 8192
-"""Largest max_num_seqs that is looked for."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +62,11 @@ def check_start(deployment: Deployment, resolution: Resolution, made: Budget, *,
     Raises:
         InputError: what the model's layers keep is not known.
     """
+    loading = [finding for finding in made.findings if finding.code == WEIGHTS.code and finding.severity == "error"]
+    if loading:
+        # What comes after the weights never comes.
+        first = [finding for finding in made.findings if finding.severity == "info" or finding.code == FREE_MEMORY.code]
+        return Verdict("no", None, (*first, *loading), False)
     best = constraints(deployment, resolution, [kv.best for kv in made.kv_cache], auto_fit)
     made = replace(made, findings=(*made.findings, *override_findings(deployment, made, best.cache)))
     errors = [finding for finding in made.findings if finding.severity == "error"]
@@ -113,7 +117,7 @@ def constraints(
     if cache is not None:
         if cache.plan.refusal is not None:
             broken.append(_finding(cache.plan.refusal))
-        broken += _mamba_blocks(deployment, cache.plan.num_blocks)
+        broken += _mamba_blocks(deployment, resolution, cache.plan.num_blocks)
     return Constraints(cache, tuple(broken))
 
 
@@ -124,9 +128,11 @@ def _planned(deployment: Deployment, resolution: Resolution, available: Sequence
         return None
 
 
-def _mamba_blocks(deployment: Deployment, num_blocks: int) -> list[Finding]:
+def _mamba_blocks(deployment: Deployment, resolution: Resolution, num_blocks: int) -> list[Finding]:
     """Full graphs of Mamba layers need a block for each of max_num_seqs requests."""
-    if not deployment.model.mamba_backends:
+    # With a block for every request and every size the number of blocks changes nothing.
+    enough = num_blocks >= max(resolution.max_num_seqs, resolution.max_capture_size)
+    if enough or not deployment.model.mamba_backends:
         return []
     try:
         resolve(deployment.model_copy(update={"num_gpu_blocks": num_blocks}))
@@ -166,76 +172,13 @@ def largest_model_len(deployment: Deployment, resolution: Resolution, available:
     return plan.max_model_len
 
 
-def largest_num_seqs(
-    deployment: Deployment,
-    budget_of: Callable[[Deployment, Resolution], Budget | Sequence[int]],
-    *,
-    auto_fit: bool = False,
-    most: int = MOST_SEQS,
-) -> int:
-    """The largest max_num_seqs that starts, by the best estimates; 0: none up to `most` does.
-
-    More requests at once widen the sampler and the graphs, and Mamba layers need a block for each.
-
-    Args:
-        budget_of: the budget of a deployment and its resolution, or the bytes of its KV cache by pipeline stage.
-        auto_fit: --max-model-len is -1 or auto.
-    """
-
-    def starts(number: int) -> bool:
-        changed = deployment.model_copy(update={"max_num_seqs": number})
-        try:
-            resolution = resolve(changed)
-            made = budget_of(changed, resolution)
-            available = [kv.best for kv in made.kv_cache] if isinstance(made, Budget) else made
-            held = constraints(changed, resolution, available, auto_fit)
-        except (StartupError, InputError):
-            return False
-        findings: tuple[Finding, ...] = ()
-        if isinstance(made, Budget):
-            findings = (*made.findings, *override_findings(changed, made, held.cache))
-        return not held.broken and all(finding.severity != "error" for finding in findings)
-
-    return _largest(starts, most)
-
-
-def largest_batch(
-    deployment: Deployment, budget_of: Callable[[Deployment, Resolution], Budget], *, most: int = 1 << 17
-) -> int:
-    """The largest max_num_batched_tokens that starts, in steps of 256 tokens; 0: not one step does."""
-
-    def starts(steps: int) -> bool:
-        changed = deployment.model_copy(update={"max_num_batched_tokens": steps * 256})
-        try:
-            resolution = resolve(changed)
-            made = budget_of(changed, resolution)
-            return not constraints(changed, resolution, [kv.best for kv in made.kv_cache], False).broken
-        except (StartupError, InputError):
-            return False
-
-    return 256 * _largest(starts, most // 256)
-
-
-def _largest(holds: Callable[[int], bool], most: int) -> int:
-    """The largest number up to `most` that `holds`, if it holds up to some number and not beyond; 0: not for 1."""
-    if holds(most):
-        return most
-    low, high = 0, most
-    while high - low > 1:
-        middle = (low + high) // 2
-        if holds(middle):
-            low = middle
-        else:
-            high = middle
-    return low
-
-
 def least_utilization(deployment: Deployment, resolution: Resolution, made: Budget) -> float | None:
-    """The least --gpu-memory-utilization, in steps of 0.01, with which the lengths asked for fit; None: none does.
+    """The least --gpu-memory-utilization, in steps of 0.01, with which the lengths asked for fit at the low end of the
+    estimate; None: none does.
 
     The rest of the budget does not depend on it.
     """
-    best = [kv.best - made.requested.best for kv in made.kv_cache]
+    best = [kv.low - made.requested.best for kv in made.kv_cache]
 
     def left(hundredth: int) -> list[int]:
         return [int(made.total.best * hundredth / 100 + off) for off in best]
@@ -243,7 +186,7 @@ def least_utilization(deployment: Deployment, resolution: Resolution, made: Budg
     def starts(hundredth: int) -> bool:
         return not constraints(deployment, resolution, left(hundredth)).broken
 
-    high = min(100, int(made.free.best * 100 / made.total.best))
+    high = min(100, int(made.free.low * 100 / made.total.best))
     if high < 1 or not starts(high):
         return None
     # The search begins where one request of the full length fits, mostly the answer.

@@ -7,59 +7,30 @@ it would not start. This module puts them together, for the best value and for b
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Literal, NamedTuple
 
 from ..deployment import Deployment
 from ..errors import StartupError
+from ..light_dataclass import dataclass
 from ..releases import table
 from ..resolve import Overrides, Resolution, resolve
 from ..resolve.overrides import NONE as NO_OVERRIDES
 from ..trace import Finding
-from ..vocabulary import CUDAGraphMode
-from .budget.budget import Budget, Measured, MemoryFlags, estimate_budget
+from .budget.budget import Budget, Measured, MemoryFlags
 from .budget.estimate_findings import estimate_findings
-from .budget.rules import NOT_THE_MODELS
+from .budget.estimate_rules import SUGGESTED_TWICE
+from .budget.rules import NOT_THE_MODELS, WEIGHTS
 from .budget.weights import Weights
 from .estimates import Interval, exactly
-from .graphs.memory import GraphMemory, predict_graph_memory
+from .graphs.memory import GraphMemory
 from .kv.cache import kv_cache
 from .kv.cache_plan import KVCachePlan
-from .kv.capacity import OVERRIDE
-from .limits import (
-    MOST_SEQS,
-    RequestsOfLength,
-    check_start,
-    constraints,
-    largest_model_len,
-    largest_num_seqs,
-    least_utilization,
-    requests_by_length,
-)
-
-NO_GRAPHS = exactly(0, "no CUDA graphs")
-LOADING_FAILS = ("CG615",)
-"""Findings of `resolve` that end the start: the configuration passes, and the worker raises."""
-
-
-@dataclass(frozen=True)
-class MemoryRequest:
-    """What is asked and known of the memory beside a Deployment.
-
-    Attributes:
-        flags: of memory.
-        known: measured values, which take the place of estimates; bytes of one rank.
-        weights: counted from files, by pipeline stage; None: estimated from the model's shape.
-        kv_bytes: of the KV cache of one rank; the budget is then left out.
-        auto_fit: --max-model-len is -1 or auto; the deployment's own length is then None.
-    """
-
-    flags: MemoryFlags = field(default_factory=MemoryFlags)
-    known: Measured = field(default_factory=Measured)
-    weights: Weights | None = None
-    kv_bytes: int | None = None
-    auto_fit: bool = False
+from .limits import RequestsOfLength, check_start, least_utilization, requests_by_length
+from .reach import longest_model_len, most_requests
+from .request import MemoryRequest, check_sizes, make_budget
+from .verdict import in_given_bytes, surely_starts, with_loading
 
 
 @dataclass(frozen=True)
@@ -111,44 +82,47 @@ class CapacityPlan:
     def max_model_len_that_fits(self) -> int:
         """The longest max_model_len that starts by the best values, tokens; 0: none.
 
-        It is what vLLM's own search finds, but that buffers of longer requests take memory themselves.
+        The budget is that of the length found, whose buffers differ from those of the length asked for.
         """
-        found = self._longest_in(self.best.kv_bytes)
-        if self.budget is None or self.request.auto_fit or found in (0, self.resolution.max_model_len):
-            return found
-        again = self._longest_beside(found)
-        if again <= found:
-            return again
-        return again if self._longest_beside(again) >= again else found
+        return self._longest(surely=False)
 
-    def _longest_in(self, kv_bytes: Sequence[int]) -> int:
-        return largest_model_len(self.deployment, self.resolution, kv_bytes)
+    @cached_property
+    def max_model_len_that_surely_starts(self) -> int:
+        """The longest max_model_len that starts within the bounds of every estimate, tokens; 0: none."""
+        return self._longest(surely=True)
 
-    def _longest_beside(self, length: int) -> int:
-        """The longest that fits in what the budget leaves with a max_model_len of `length`."""
-        deployment = self.deployment.model_copy(update={"max_model_len": length})
-        budget, _ = make_budget(deployment, resolve(deployment), self.request)
-        return self._longest_in([left.best for left in budget.kv_cache])
+    def _longest(self, surely: bool) -> int:
+        if self.request.auto_fit:
+            plan = (self.low if surely else self.best).plan
+            return plan.max_model_len if plan is not None and (self.starts == "yes" if surely else self.fits) else 0
+        model = self.deployment.model
+        limit = model.longest_model_len or model.max_model_len
+        if self.resolution.max_model_len >= limit and (self.starts == "yes" if surely else self.fits):
+            return self.resolution.max_model_len
+        return longest_model_len(self.deployment, self.request, surely=surely)
 
     @cached_property
     def max_num_seqs_that_fits(self) -> int:
         """The largest max_num_seqs that starts, by the best values; 0: none. At most MOST_SEQS are looked for."""
+        return most_requests(self.deployment, self.request)
 
-        def left(deployment: Deployment, resolution: Resolution) -> Budget | Sequence[int]:
-            if self.request.kv_bytes is not None:
-                return self.best.kv_bytes
-            return make_budget(deployment, resolution, self.request)[0]
-
-        return largest_num_seqs(self.deployment, left, auto_fit=self.request.auto_fit, most=MOST_SEQS)
+    @cached_property
+    def max_num_seqs_that_surely_starts(self) -> int:
+        """The largest max_num_seqs that starts within the bounds of every estimate; 0: none."""
+        return most_requests(self.deployment, self.request, surely=True)
 
     @cached_property
     def least_utilization(self) -> float | None:
-        """The least --gpu-memory-utilization that starts; None: none does, or the budget was not looked at."""
-        if self.budget is None or self.budget.is_manual:
+        """The least --gpu-memory-utilization that surely starts; None: none does, or it does not size the KV cache."""
+        if self.budget is None or self.budget.is_manual or self.deployment.num_gpu_blocks_override is not None:
             return None
-        if any(found.code == OVERRIDE.code and found.severity == "error" for found in self.findings):
+        if any(found.code == WEIGHTS.code for found in self.findings):
             return None
-        return least_utilization(self.deployment, self.resolution, self.budget)
+        found = least_utilization(self.deployment, self.resolution, self.budget)
+        if found is None or self.starts == "yes":
+            return found
+        flags = replace(self.request.flags, utilization=found)
+        return found if surely_starts(self.deployment, replace(self.request, flags=flags)) else None
 
     @cached_property
     def requests_by_length(self) -> tuple[RequestsOfLength, ...]:
@@ -187,56 +161,52 @@ def plan(
     return plan_of(deployment, request, overrides)
 
 
-def plan_of(deployment: Deployment, request: MemoryRequest, overrides: Overrides = NO_OVERRIDES) -> CapacityPlan:
-    """The same, of a MemoryRequest."""
+def plan_of(
+    deployment: Deployment, request: MemoryRequest, overrides: Overrides = NO_OVERRIDES, *, advise: bool = True
+) -> CapacityPlan:
+    """The same, of a MemoryRequest.
+
+    Args:
+        advise: whether the fixes of a start that fails are looked for, which takes many small plans.
+    """
+    check_sizes(deployment, request)
     resolution = resolve(deployment, overrides)
     if request.kv_bytes is not None:
-        return _in_given_bytes(deployment, request, resolution, request.kv_bytes)
+        made = _in_given_bytes(deployment, request, resolution, request.kv_bytes)
+        return _advised(made) if advise else made
     budget, graphs = make_budget(deployment, resolution, request)
     low, best, high = (
         capacity_in(deployment, resolution, [getattr(left, end) for left in budget.kv_cache], request.auto_fit)
         for end in ("low", "best", "high")
     )
-    verdict = check_start(deployment, resolution, budget, auto_fit=request.auto_fit)
+    verdict = with_loading(check_start(deployment, resolution, budget, auto_fit=request.auto_fit), resolution)
     said = {finding.code for finding in verdict.findings}
     notes = [note for note in best.plan.warnings if note.code not in said] if best.plan is not None else []
-    fails = [finding for finding in resolution.findings if finding.code in LOADING_FAILS]
     made = CapacityPlan(
-        deployment, request, resolution, budget, graphs, low, best, high, "no" if fails else verdict.starts,
-        verdict.holds and not fails, (), resolution.not_modelled,
+        deployment, request, resolution, budget, graphs, low, best, high, verdict.starts, verdict.holds, (),
+        resolution.not_modelled,
     )  # fmt: skip
     measured = request.known.graph_estimate is not None
     own = estimate_findings(deployment, resolution, budget, vllm_estimate(made), measured)
-    return replace(made, findings=_pressing([*fails, *verdict.findings, *notes, *own, *_of_files(request)]))
+    if not made.fits:
+        # A server that does not start suggests nothing.
+        own = tuple(finding for finding in own if finding.code != SUGGESTED_TWICE.code)
+    made = replace(made, findings=_pressing([*verdict.findings, *notes, *own, *_of_files(request)]))
+    return _advised(made) if advise else made
+
+
+def _advised(made: CapacityPlan) -> CapacityPlan:
+    """The plan with fixes that were planned themselves."""
+    if made.starts == "yes":
+        return made
+    from .advice import with_fixes
+
+    return replace(made, findings=with_fixes(made.deployment, made.request, made.findings, made.budget))
 
 
 def _of_files(request: MemoryRequest) -> list[Finding]:
     doubt = request.weights.doubt if request.weights is not None else ""
     return [Finding(NOT_THE_MODELS.code, "warning", doubt, NOT_THE_MODELS.instead, "--weights")] if doubt else []
-
-
-def make_budget(
-    deployment: Deployment, resolution: Resolution, request: MemoryRequest
-) -> tuple[Budget, GraphMemory | None]:
-    """The memory of each rank, and that of the CUDA graphs within it.
-
-    Raises:
-        InputError: something of the model is not known that the budget needs.
-    """
-    graphs = graph_memory(deployment, resolution)
-    taken, estimate = (graphs.total, graphs.estimate) if graphs is not None else (NO_GRAPHS, None)
-    budget = estimate_budget(
-        deployment, resolution, request.flags,
-        known=request.known, weights=request.weights, graphs=taken, graph_estimate=estimate or NO_GRAPHS,
-    )  # fmt: skip
-    return budget, graphs
-
-
-def graph_memory(deployment: Deployment, resolution: Resolution) -> GraphMemory | None:
-    """What the CUDA graphs take, and what vLLM estimates for them; None: there are none."""
-    if resolution.cudagraph_mode is CUDAGraphMode.NONE:
-        return None
-    return predict_graph_memory(deployment, resolution)
 
 
 def capacity_in(
@@ -290,12 +260,12 @@ def _in_given_bytes(
     deployment: Deployment, request: MemoryRequest, resolution: Resolution, kv_bytes: int
 ) -> CapacityPlan:
     capacity = capacity_in(deployment, resolution, (kv_bytes,), request.auto_fit)
-    fails = [finding for finding in resolution.findings if finding.code in LOADING_FAILS]
-    broken = [*fails, *constraints(deployment, resolution, capacity.kv_bytes, request.auto_fit).broken]
-    notes = capacity.plan.warnings if capacity.plan is not None else ()
+    verdict = in_given_bytes(deployment, request, resolution)
+    said = {finding.code for finding in verdict.findings}
+    notes = [note for note in capacity.plan.warnings if note.code not in said] if capacity.plan is not None else []
     return CapacityPlan(
         deployment, request, resolution, None, None, capacity, capacity, capacity,
-        "no" if broken else "yes", not broken, _pressing([*broken, *notes]), resolution.not_modelled,
+        verdict.starts, verdict.holds, _pressing([*verdict.findings, *notes]), resolution.not_modelled,
     )  # fmt: skip
 
 

@@ -6,20 +6,25 @@ Each variant costs a resolution, a budget and one KV cache plan; `plan` is asked
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from ..deployment import Deployment
 from ..errors import CgplanError
+from ..light_dataclass import dataclass
 from ..resolve import Resolution, resolve
 from ..resolve.memory_deduction import VARIABLE
 from ..vocabulary import CUDAGraphMode
 from .budget.budget import Budget
+from .estimates import MIB
 from .graphs.savings import Change, changes
 from .limits import constraints
-from .override_room import override_findings
-from .plan import CapacityPlan, MemoryRequest, capacity_in, make_budget
+from .override_room import override_findings, override_in
+from .plan import CapacityPlan, capacity_in
+from .request import MemoryRequest, check_sizes, make_budget
+from .verdict import LOADING_FAILS
 
+WORTH_SAYING = MIB
+"""Less than this for the KV cache is no gain."""
 FEWEST_SIZES = 8
 """A list of so few sizes is not worth shortening."""
 
@@ -86,10 +91,11 @@ def _refused(name: str, error: CgplanError | None) -> Outcome:
 
 
 def _outcome(name: str, deployment: Deployment, request: MemoryRequest) -> Outcome:
+    check_sizes(deployment, request)
     resolution = resolve(deployment)
     graph_bytes: int | None = None
     deducted: int | None = None
-    errors: list[tuple[str, str]] = []
+    errors = [(found.code, found.message) for found in resolution.noted if found.code in LOADING_FAILS]
     budget: Budget | None = None
     if request.kv_bytes is not None:
         available = [request.kv_bytes] * deployment.pipeline_parallel_size
@@ -97,11 +103,13 @@ def _outcome(name: str, deployment: Deployment, request: MemoryRequest) -> Outco
         budget, _ = make_budget(deployment, resolution, request)
         available = [left.best for left in budget.kv_cache]
         graph_bytes, deducted = budget.tightest.graphs.best, budget.tightest.deducted.best
-        errors = [(found.code, found.message) for found in budget.findings if found.severity == "error"]
+        errors += [(found.code, found.message) for found in budget.findings if found.severity == "error"]
     held = constraints(deployment, resolution, available, request.auto_fit)
     if budget is not None:
         room = override_findings(deployment, budget, held.cache)
-        errors += [(found.code, found.message) for found in room if found.severity == "error"]
+    else:
+        room = override_in(deployment, available, held.cache)
+    errors += [(found.code, found.message) for found in room if found.severity == "error"]
     errors += [(found.code, found.message) for found in held.broken]
     plan = held.cache.plan if held.cache is not None else None
     return Outcome(
@@ -138,8 +146,14 @@ class BuyBack:
 
 
 def buy_backs(made: CapacityPlan) -> tuple[BuyBack, ...]:
-    """What fewer sizes, other modes, or the environment switch would give back; () where there is no budget."""
+    """What fewer sizes, other modes, or the environment switch would give back; () where there is no budget.
+
+    Of a server that does not start, those alone that let it start; else those that give the KV cache something.
+    """
     if made.budget is None or made.resolution.cudagraph_mode is CUDAGraphMode.NONE:
+        return ()
+    stage = made.budget.tightest
+    if not made.fits and stage.kv_cache.best + max(stage.deducted.best, stage.graphs.best) <= 0:
         return ()
     now = _with_layers_of(made, "", made.deployment)
     found = []
@@ -149,8 +163,11 @@ def buy_backs(made: CapacityPlan) -> tuple[BuyBack, ...]:
             then = _with_layers_of(made, change.text, changed)
         except CgplanError:
             continue
+        gained = (then.kv_bytes or 0) - (now.kv_bytes or 0)
+        if gained < WORTH_SAYING if made.fits else not then.fits:
+            continue
         more = None if then.tokens is None or now.tokens is None else then.tokens - now.tokens
-        found.append(BuyBack(change.text, then, (then.kv_bytes or 0) - (now.kv_bytes or 0), more, change.price))
+        found.append(BuyBack(change.text, then, gained, more, change.price))
     return tuple(found)
 
 

@@ -18,8 +18,6 @@ from functools import cache, lru_cache
 from importlib.resources import files
 from typing import Any
 
-from packaging.version import InvalidVersion, Version
-
 from ..errors import InputError
 
 SUPPORTED = (
@@ -79,6 +77,9 @@ def canonical(release: str) -> str:
     text = release.removeprefix("v")
     if text in SUPPORTED:
         return text
+    # Imported where a release is not one of SUPPORTED: the module takes a short command a hundredth of its life.
+    from packaging.version import InvalidVersion, Version
+
     try:
         wanted = Version(text[:40])
     except InvalidVersion:
@@ -108,6 +109,8 @@ def is_known(release: str) -> bool:
 
 def nearest(release: str) -> str:
     """The supported release nearest to `release`: of the same minor version, else the newest before it."""
+    from packaging.version import InvalidVersion, Version
+
     try:
         wanted = Version(release.removeprefix("v")[:40]).release
     except InvalidVersion:
@@ -146,7 +149,7 @@ def assume(wanted: str | None, rules: str) -> tuple[str, str | None]:
 
 @cache
 def _key(release: str) -> tuple[int, ...]:
-    return Version(release).release
+    return tuple(map(int, release.split(".")))
 
 
 @lru_cache(4096)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -25,9 +26,14 @@ def gpu(name: str) -> Gpu:
             f"unknown GPU {shorten(name, 60)!r}",
             code="CG904",
             where="--gpu",
-            fix=did_you_mean(name, known) or f"known: {', '.join(gpu_names())}",
+            fix=did_you_mean(name, known) or _somewhat_like(name),
         )
     return _gpu(entry)
+
+
+def _somewhat_like(name: str) -> str:
+    near = get_close_matches(name.casefold()[:60], gpu_names(), cutoff=0.5)
+    return "`cgplan gpus` lists those known" + (f", such as {', '.join(near)}" if near else "")
 
 
 def known_as(name: str) -> Gpu | None:

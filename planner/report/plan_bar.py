@@ -8,6 +8,9 @@ from typing import NamedTuple
 from ..memory.budget.budget import Budget, StageBudget
 
 LABEL_ROOM = 2
+IN_USE = "in use at the start"
+"""The CUDA context and other processes."""
+FREE = "free at a step's peak"
 
 
 class Part(NamedTuple):
@@ -25,22 +28,27 @@ class Part(NamedTuple):
     style: str
 
 
-def parts_of(budget: Budget, stage: StageBudget) -> list[Part]:
-    """The parts of one GPU's memory while it serves, with the peak of a step; what is free comes last.
+def parts_of(budget: Budget, stage: StageBudget, serves: bool = True) -> list[Part]:
+    """The parts of one GPU's memory at the peak of a step, in the words and numbers of the table; what is free comes
+    last.
 
     Where they are more than the GPU has, nothing is free and the bar is that much longer.
     """
-    outside = max(0, budget.total.best - budget.free.best) + max(0, stage.non_torch.best)
     taken = [
+        Part(IN_USE, max(0, budget.total.best - budget.free.best), "¤", "yellow"),
         Part("weights", stage.weights.best, "█", "blue"),
         Part("activations", stage.activation.best, "▒", "magenta"),
-        Part("outside torch", outside, "•", "yellow"),
+        Part("outside torch", max(0, stage.non_torch.best), "•", "yellow"),
         Part("buffers", stage.buffers.best, "~", "yellow"),
         Part("CUDA graphs", stage.graphs.best, "×", "cyan"),
-        Part("KV cache", max(0, stage.kv_cache.best), "░", "green"),
+        Part("KV cache" if serves else "left for the KV cache", max(0, stage.kv_cache.best), "░", "green"),
     ]
     free = budget.total.best - sum(part.size for part in taken)
-    return [part for part in (*taken, Part("free", free, "–", "dim")) if part.size > 0]
+    return [part for part in (*taken, Part(FREE, free, "–", "dim")) if part.size > 0]
+
+
+_SHORT = {IN_USE: "in use", FREE: "free", "left for the KV cache": "left"}
+"""Names of parts within the bar."""
 
 
 def cells(parts: Sequence[Part], width: int) -> list[tuple[Part, str]]:
@@ -51,7 +59,7 @@ def cells(parts: Sequence[Part], width: int) -> list[tuple[Part, str]]:
     counts = _counts([part.size for part in parts], whole, max(width, len(parts)))
     drawn = []
     for part, count in zip(parts, counts, strict=True):
-        label = f" {part.name} "
+        label = f" {_SHORT.get(part.name, part.name)} "
         text = label.center(count, part.glyph) if count >= len(label) + LABEL_ROOM else part.glyph * count
         drawn.append((part, text))
     return drawn

@@ -10,6 +10,7 @@ from ..memory.what_if import BuyBack
 from ..trace import Finding
 from . import plan_words as words
 from .diff_markdown import cell
+from .plan_compared import compared_rows
 from .plan_text import Titles, WhatIf
 from .words import as_option, sentence
 
@@ -25,6 +26,7 @@ def page(
 ) -> str:
     """The page of one deployment."""
     lines = [f"# Memory: {cell(titles.line(made.resolution.vllm_version))}", "", words.headline(made)[0]]
+    lines += _findings(made.findings)
     rows = words.budget_rows(made)
     if rows:
         lines += ["", *_table(words.BUDGET_HEAD, rows, right=(2, 3, 4))]
@@ -41,7 +43,6 @@ def page(
     if what_if is not None:
         table = [words.outcome_row(one.name, one) for one in what_if.outcomes]
         lines += ["", "## What if", "", *_table((what_if.flag, *words.OUTCOME_HEAD), table, right=range(2, 8))]
-    lines += _findings(made.findings)
     for title, items in (("Assumed", assumptions), ("Not modelled", not_modelled)):
         listed = [f"- {cell(sentence(item))}" for item in items]
         if listed:
@@ -54,7 +55,7 @@ def compared_page(first: CapacityPlan, second: CapacityPlan, titles: Sequence[Ti
     lines = ["# Memory of two deployments", ""]
     for name, plan, title in zip(("A", "B"), (first, second), titles, strict=True):
         lines.append(f"- {name}: {cell(title.line(plan.resolution.vllm_version))}")
-    lines += ["", *_table(("", "A", "B", "B - A"), words.compared_rows(first, second), right=(1, 2, 3))]
+    lines += ["", *_table(("", "A", "B", "B - A"), compared_rows(first, second), right=(1, 2, 3))]
     return "\n".join(lines) + "\n"
 
 

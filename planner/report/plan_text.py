@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from rich.console import Console
 from rich.padding import Padding
-from rich.table import Table
 from rich.text import Text
 
 from ..errors import as_fix
@@ -17,8 +16,12 @@ from ..trace import Finding
 from . import plan_words as words
 from .console import console
 from .plan_bar import cells, parts_of
-from .tables import show_list, show_pairs
+from .plan_compared import compared_rows
+from .tables import show_columns, show_list, show_pairs
 from .words import as_option
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 WIDE = 100
 """Columns from which on sources stand in the table; below they are listed under it."""
@@ -58,19 +61,23 @@ def show(
     out.print(Text(titles.line(made.resolution.vllm_version), style="head"))
     sentence, style = words.headline(made)
     out.print(Text(sentence, style=style))
+    pressing = [finding for finding in made.findings if finding.severity != "info"]
+    _show_findings(out, pressing)
+    limits = list(words.cache_lines(made))
+    if limits:
+        out.print()
+        show_pairs(out, limits, style="key")
     if made.budget is not None:
         out.print()
         _show_bar(out, made)
         out.print()
         _show_budget(out, made)
-    out.print()
-    show_pairs(out, words.cache_lines(made), style="key")
     _show_lengths(out, made)
     lines = [line for line in (*words.graph_lines(made), words.time_line(made)) if line]
     if lines:
         show_list(out, "CUDA graphs", lines)
     _show_bought(out, bought)
-    _show_findings(out, made.findings)
+    _show_findings(out, [finding for finding in made.findings if finding.severity == "info"])
     show_list(out, "Assumed", assumptions)
     show_list(out, "Not modelled", not_modelled)
 
@@ -79,13 +86,20 @@ def show_what_if(found: WhatIf, title: str, assumptions: Iterable[str] = (), out
     """The table of --what-if."""
     out = out or console()
     out.print(Text(title, style="head"))
-    table = _table((found.flag, *words.OUTCOME_HEAD), left=2)
-    for one in found.outcomes:
-        row = [Text(cell) for cell in words.outcome_row(one.name, one)]
-        row[1].stylize("" if one.fits else "error")
-        table.add_row(*row)
+    out.print(Text(found.flag, style="key"))
     out.print()
-    out.print(table)
+    head = ("value", *words.OUTCOME_HEAD)
+    rows = [words.outcome_row(one.name, one) for one in found.outcomes]
+    kept = _columns_that_fit(head, rows, out.width, words.LEAST_TOLD)
+    if kept:
+        table = _table([head[at] for at in kept], left=2)
+        for one, cells_of in zip(found.outcomes, rows, strict=True):
+            row = [Text(cells_of[at]) for at in kept]
+            row[1].stylize("" if one.fits else "error")
+            table.add_row(*row)
+        out.print(table)
+    else:
+        _show_stacked(out, head, rows)
     reasons = {one.why_not for one in found.outcomes if one.why_not[0]}
     show_list(out, "Why not", [f"{code}: {message}" for code, message in sorted(reasons)[:MOST_REASONS]])
     show_list(out, "Assumed", assumptions)
@@ -102,10 +116,14 @@ def show_compared(
     for name, plan, title in zip(("A", "B"), (first, second), titles, strict=True):
         out.print(Text(f"{name}  {title.line(plan.resolution.vllm_version)}", style="head"))
     out.print()
-    table = _table(("", "A", "B", "B - A"), left=1)
-    for row in words.compared_rows(first, second):
-        table.add_row(*(Text(cell) for cell in row))
-    out.print(table)
+    head, rows = ("", "A", "B", "B - A"), compared_rows(first, second)
+    if _columns_that_fit(head, rows, out.width):
+        table = _table(head, left=1)
+        for row in rows:
+            table.add_row(*(Text(cell) for cell in row))
+        out.print(table)
+    else:
+        _show_stacked(out, head, rows)
     for name, plan in zip(("A", "B"), (first, second), strict=True):
         if plan.findings:
             out.print()
@@ -115,7 +133,7 @@ def show_compared(
 
 def _show_bar(out: Console, made: CapacityPlan) -> None:
     assert made.budget is not None
-    parts = parts_of(made.budget, made.budget.tightest)
+    parts = parts_of(made.budget, made.budget.tightest, serves=made.best.plan is not None)
     bar = Text()
     for part, text in cells(parts, out.width - 1):
         bar.append(text, style=part.style)
@@ -133,19 +151,41 @@ def _show_bar(out: Console, made: CapacityPlan) -> None:
 
 
 def _show_budget(out: Console, made: CapacityPlan) -> None:
+    """Low and high are left out where they do not fit, sources where the screen is not wide; numbers are never cut."""
     rows = words.budget_rows(made)
-    wide = out.width >= WIDE
-    head = words.BUDGET_HEAD if wide else words.BUDGET_HEAD[:-1]
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="key", pad_edge=False)
-    for at, heading in enumerate(head):
-        table.add_column(heading, justify="right" if 2 <= at <= 4 else "left", no_wrap=at != 5)
+    shown: tuple[int, ...] = (0, 1, 2, 3, 4, 5)
+    if out.width < WIDE:
+        shown = _columns_that_fit(words.BUDGET_HEAD[:5], [row[:5] for row in rows], out.width) or (0, 1, 3)
+    lines = [([row[at] for at in shown], "head" if row.sign == "=" else "") for row in rows]
+    numbers = [place for place, at in enumerate(shown) if 2 <= at <= 4]
+    sources = [place for place, at in enumerate(shown) if at == 5]
+    show_columns(out, [words.BUDGET_HEAD[at] for at in shown], lines, right=numbers, faint=sources)
+
+
+def _columns_that_fit(
+    head: Sequence[str], rows: Sequence[Sequence[str]], width: int, least_told: Sequence[int] = ()
+) -> tuple[int, ...]:
+    """The columns that stand side by side in `width`, without those of `least_told` that do not; (): they do not."""
+    kept = list(range(len(head)))
+    for at in (None, *least_told):
+        if at is not None:
+            kept.remove(at)
+        room = sum(max(len(head[i]), *(len(row[i]) for row in rows)) + GAP for i in kept) - GAP
+        if room <= width:
+            return tuple(kept)
+    return ()
+
+
+def _show_stacked(out: Console, head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Each row as a line of its own, for screens that are narrower than the table."""
     for row in rows:
-        style = "head" if row.sign == "=" else ""
-        table.add_row(*(Text(cell, style=style if at < 5 else "faint") for at, cell in enumerate(row[: len(head)])))
-    out.print(table)
-    if not wide:
-        sources = [f"{row.name}: {row.source}" for row in rows if row.source]
-        show_list(out, "From", sources)
+        said = [f"{name} {cell}".strip() for name, cell in zip(head[1:], row[1:], strict=True) if cell]
+        out.print(Text(row[0], style="key"))
+        out.print(Padding(Text(", ".join(said)), (0, 0, 0, 2)))
+
+
+GAP = 2
+"""Blanks between two columns."""
 
 
 def _show_lengths(out: Console, made: CapacityPlan) -> None:
@@ -153,7 +193,16 @@ def _show_lengths(out: Console, made: CapacityPlan) -> None:
     if len(found) > 1:
         out.print()
         out.print(Text("Requests of a length that fit at once", style="key"))
-        out.print(Text(" · ".join(f"{requests} of {length}" for length, requests in found)))
+        line = ""
+        for length, requests in found:
+            one = f"{requests} of {length}"
+            if line and len(line) + len(one) + 3 > out.width:
+                out.print(Text(line))
+                line = ""
+            line += f" · {one}" if line else one
+        out.print(Text(line))
+        if words.are_flat(made):
+            out.print(Text(words.FLAT, style="faint"))
 
 
 def _show_bought(out: Console, bought: Sequence[BuyBack]) -> None:
@@ -183,7 +232,9 @@ def _show_findings(out: Console, findings: Sequence[Finding]) -> None:
 
 
 def _table(head: Sequence[str], left: int) -> Table:
+    from rich.table import Table
+
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="key", pad_edge=False)
     for at, heading in enumerate(head):
-        table.add_column(heading, justify="left" if at < left else "right", overflow="fold")
+        table.add_column(heading, justify="left" if at < left else "right", no_wrap=True)
     return table

@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from ..errors import as_fix
+from ..memory.budget.budget import Budget
 from ..memory.budget.suggestion import suggestion
 from ..memory.estimates import GIB, MIB, Interval
-from ..memory.limits import MOST_SEQS
+from ..memory.kv.cache_plan import KVCachePlan
 from ..memory.plan import CapacityPlan, capacity_in, capture_time, vllm_estimate
+from ..memory.reach import MOST_SEQS
+from ..memory.verdict import TOO_LITTLE
 from ..memory.what_if import BuyBack, Outcome
 from ..resolve.memory_deduction import VARIABLE
 from ..vocabulary import CUDAGraphMode
+from .plan_bar import FREE, IN_USE, parts_of
 
 
 class Row(NamedTuple):
@@ -62,7 +67,7 @@ def budget_rows(made: CapacityPlan) -> list[Row]:
     if budget is None:
         return []
     stage = budget.tightest
-    rows = [_row("", "GPU", budget.total), _row("", "free at the start", budget.free)]
+    rows = [_row("", "GPU", budget.total), _in_use(budget), _row("", "free at the start", budget.free)]
     if budget.is_manual:
         rows.append(_row("=", "KV cache", stage.kv_cache))
         rows += [_row("", "weights", stage.weights), _row("", "activations, peak", stage.activation)]
@@ -81,8 +86,23 @@ def budget_rows(made: CapacityPlan) -> list[Row]:
         rows.append(_row("=", "KV cache", stage.kv_cache))
     if not stage.counts_buffers or budget.is_manual:
         rows.append(_row("", "buffers, on top", stage.buffers))
-    rows += [_row("", "graphs, capture takes", stage.graphs), _row("", "stays free while idle", stage.unused)]
+    if stage.kv_cache.best <= 0:
+        return rows
+    rows.append(_row("", "graphs, capture takes", stage.graphs))
+    peak = gib(parts_of(budget, stage)[-1].size) if parts_of(budget, stage)[-1].name == FREE else "0.00"
+    rows.append(Row("", FREE, "", peak, "", "the GPU less all of the above"))
+    rows.append(_row("", "free while idle", stage.unused))
     return rows
+
+
+def _in_use(budget: Budget) -> Row:
+    taken = Interval(
+        budget.total.low - budget.free.high,
+        budget.total.best - budget.free.best,
+        budget.total.high - budget.free.low,
+        "the CUDA context; no other process" if not budget.free.is_exact else "the GPU less what is free",
+    )
+    return _row("", IN_USE, taken)
 
 
 def _row(sign: str, name: str, value: Interval) -> Row:
@@ -94,7 +114,7 @@ def _row(sign: str, name: str, value: Interval) -> Row:
 def graph_lines(made: CapacityPlan) -> Iterator[str]:
     """What vLLM will say of its graphs, what they take, and what the difference is worth."""
     budget = made.budget
-    if budget is None:
+    if budget is None or budget.tightest.kv_cache.best <= 0:
         return
     stage, mode = budget.tightest, made.resolution.cudagraph_mode
     if mode is CUDAGraphMode.NONE:
@@ -102,7 +122,7 @@ def graph_lines(made: CapacityPlan) -> Iterator[str]:
         return
     estimate = vllm_estimate(made)
     if estimate is None:
-        yield f"vLLM estimates nothing for its graphs: {budget.deduction.reason}"
+        yield f"vLLM estimates nothing for its graphs: {as_fix(budget.deduction.reason)}"
     else:
         yield f"vLLM will estimate about {gib(estimate.best)} GiB ({gib(estimate.low)} to {gib(estimate.high)})."
     taken = stage.graphs
@@ -118,10 +138,12 @@ def graph_lines(made: CapacityPlan) -> Iterator[str]:
             yield f"The KV cache gives the estimate up: {signed(abs(off)).lstrip('+')}{worth}, {kind}."
         else:
             yield "The KV cache gives the estimate up, which is about what capture takes."
+    elif estimate is None:
+        yield "The KV cache gives up nothing for them: they come on top."
     else:
-        yield f"The KV cache gives up nothing for them ({budget.deduction.reason.rstrip('.')}): they come on top."
+        yield f"The KV cache gives up nothing for them ({as_fix(budget.deduction.reason)}): they come on top."
     found = suggestion(budget, stage, made.deployment.vllm)
-    if found is not None and found.counts_twice and found.right > 0:
+    if made.fits and found is not None and found.counts_twice and found.right > 0:
         yield (
             f"vLLM's log will suggest --kv-cache-memory={found.printed}, {gib(found.printed)} GiB, which takes the"
             f" graphs off twice; {found.right}, {gib(found.right)} GiB, is right."
@@ -131,12 +153,13 @@ def graph_lines(made: CapacityPlan) -> Iterator[str]:
 def time_line(made: CapacityPlan) -> str:
     """How long capture takes; "" without graphs."""
     found = capture_time(made)
-    if found is None:
+    if found is None or (made.budget is not None and made.budget.tightest.kv_cache.best <= 0):
         return ""
+    other = "" if "H100" in made.deployment.gpu.name else f"; {made.deployment.gpu.name} was not measured"
     least, middle, most = found.share
     return (
         f"Capture takes about {found.best:.0f} s ({found.low:.0f} to {found.high:.0f}), {middle:.0%} of the engine's"
-        f" start ({least:.0%} to {most:.0%}), going by {found.basis}."
+        f" start ({least:.0%} to {most:.0%}), going by {found.basis}{other}."
     )
 
 
@@ -151,21 +174,55 @@ def _tokens_of(made: CapacityPlan, size: int) -> int:
 
 
 def cache_lines(made: CapacityPlan) -> Iterator[tuple[str, str]]:
-    """The KV cache: a name and what it is."""
+    """The KV cache: a name and what it is. Limits that nothing satisfies are left out: the findings say why."""
     plan = made.best.plan
+    left = gib(min(made.best.kv_bytes))
     if plan is None:
-        yield "KV cache", f"{gib(min(made.best.kv_bytes))} GiB: no cache that serves the length asked for"
+        if min(made.best.kv_bytes) > 0:
+            yield "KV cache", f"{left} GiB are left, too little for the length asked for"
     elif plan.tokens is None:
         yield "KV cache", "the model keeps none"
     else:
-        yield "KV cache", f"{gib(min(made.best.kv_bytes))} GiB, {plan.num_blocks:,} blocks of {plan.block_size} tokens"
-        yield "Tokens", f"{plan.tokens:,}{_spread_of_tokens(made)}"
+        yield "KV cache", f"{left} GiB, {_blocks(plan)}"
+        yield "Tokens", f"{plan.tokens:,}{_spread_of_tokens(made)}{_as_counted(plan)}"
         yield "Concurrency", f"{plan.max_concurrency:.2f}x of {plan.max_model_len:,} tokens a request"
-    longest = made.max_model_len_that_fits
-    yield "Longest", f"--max-model-len {longest} is the longest that starts" if longest else "no --max-model-len starts"
-    yield "Requests", _most_requests(made)
+    sure = made.max_model_len_that_surely_starts
+    best = made.max_model_len_that_fits if sure or _length_alone(made) else 0
+    longest = _limit("--max-model-len", sure, best)
+    if longest:
+        yield "Longest", longest
+    requests = _most_requests(made)
+    if requests:
+        yield "Requests", requests
     if made.least_utilization is not None:
         yield "Utilization", f"--gpu-memory-utilization {made.least_utilization:.2f} is the least that starts"
+
+
+def _length_alone(made: CapacityPlan) -> bool:
+    """Whether nothing but the length keeps it from starting."""
+    return made.fits or all(found.code in TOO_LITTLE for found in made.findings if found.severity != "info")
+
+
+def _limit(flag: str, sure: int, best: int) -> str:
+    """The value that surely starts, and how far the best estimate goes."""
+    if sure and best > sure:
+        return f"{flag} {sure} is the longest that surely starts, up to {best} may"
+    if sure:
+        return f"{flag} {sure} is the longest that starts"
+    return f"{flag} {best} may start, by the best estimate" if best else ""
+
+
+def _blocks(plan: KVCachePlan) -> str:
+    if len(plan.groups) > 1:
+        return f"{plan.num_blocks:,} blocks that {len(plan.groups)} groups of layers share"
+    return f"{plan.num_blocks:,} blocks of {plan.block_size} tokens"
+
+
+def _as_counted(plan: KVCachePlan) -> str:
+    """Windows and states make the tokens of the log more, or less, than those of the blocks."""
+    if plan.tokens is None or abs(plan.tokens - plan.num_blocks * plan.block_size) <= plan.max_model_len // 100:
+        return ""
+    return ", counted in requests of the full length"
 
 
 def _spread_of_tokens(made: CapacityPlan) -> str:
@@ -176,17 +233,30 @@ def _spread_of_tokens(made: CapacityPlan) -> str:
 
 
 def _most_requests(made: CapacityPlan) -> str:
-    most, asked = made.max_num_seqs_that_fits, made.resolution.max_num_seqs
-    if most == 0:
-        return f"no --max-num-seqs starts; {asked} is asked for"
-    if most >= MOST_SEQS:
-        return f"--max-num-seqs {asked} is asked for; {most} would start, too"
-    return f"--max-num-seqs {most} is the largest that starts; {asked} is asked for"
+    sure, best, asked = made.max_num_seqs_that_surely_starts, made.max_num_seqs_that_fits, made.resolution.max_num_seqs
+    if not best:
+        return ""
+    if not sure:
+        return f"--max-num-seqs {best} may start, by the best estimate; {asked} is asked for"
+    if sure >= MOST_SEQS:
+        return f"--max-num-seqs {asked} is asked for; {sure} would start, too"
+    most = f"{MOST_SEQS} and more" if best >= MOST_SEQS else f"up to {best}"
+    may = f", {most} may" if best > sure else ""
+    return f"--max-num-seqs {sure} is the largest that surely starts{may}; {asked} is asked for"
 
 
 def lengths(made: CapacityPlan) -> list[tuple[str, str]]:
     """Tokens of a request, and how many such requests fit at once."""
-    return [(f"{held.length:,}", f"{held.requests:,.1f}") for held in made.requests_by_length]
+    return [(f"{held.length:,}", f"{int(held.requests):,}") for held in made.requests_by_length]
+
+
+def are_flat(made: CapacityPlan) -> bool:
+    """Whether long requests take about as much as short ones."""
+    held = made.requests_by_length
+    return len(held) > 2 and held[-1].requests * 2 > held[-3].requests
+
+
+FLAT = "Windows and states take the same of a longer request, so about as many fit."
 
 
 BOUGHT_HEAD = ("instead", "graphs", "GiB", "KV cache", "tokens", "")
@@ -204,7 +274,9 @@ def bought_rows(bought: Sequence[BuyBack]) -> list[tuple[str, ...]]:
     return rows
 
 
-OUTCOME_HEAD = ("starts", "KV GiB", "blocks", "tokens", "concurrency", "graphs", "graphs GiB")
+OUTCOME_HEAD = ("starts", "KV GiB", "blocks", "tokens", "at once", "graphs", "graphs GiB")
+LEAST_TOLD = (3, 7, 6, 5)
+"""Columns of an outcome that a narrow screen leaves out first; the name is column 0."""
 
 
 def outcome_row(name: str, one: Outcome) -> tuple[str, ...]:
@@ -216,66 +288,6 @@ def outcome_row(name: str, one: Outcome) -> tuple[str, ...]:
         "" if one.num_blocks is None else f"{one.num_blocks:,}",
         "" if one.tokens is None else f"{one.tokens:,}",
         "" if one.max_concurrency is None else f"{one.max_concurrency:.2f}x",
-        str(one.graphs),
+        "" if one.kv_bytes is None else str(one.graphs),
         "" if one.graph_bytes is None else gib(one.graph_bytes),
     )
-
-
-def compared_rows(first: CapacityPlan, second: CapacityPlan) -> list[tuple[str, str, str, str]]:
-    """Two deployments side by side: what, the first, the second, and the difference."""
-    rows: list[tuple[str, str, str, str]] = [("starts", first.starts, second.starts, "")]
-    rows += _settings(first, second)
-    if first.budget is not None and second.budget is not None:
-        one, two = first.budget.tightest, second.budget.tightest
-        pairs = [
-            ("asked for", first.budget.requested, second.budget.requested),
-            ("weights", one.weights, two.weights),
-            ("activations, peak", one.activation, two.activation),
-            ("outside torch", one.non_torch, two.non_torch),
-            ("buffers", one.buffers, two.buffers),
-            ("graphs, vLLM's estimate taken off", one.deducted, two.deducted),
-            ("graphs, capture takes", one.graphs, two.graphs),
-            ("KV cache", one.kv_cache, two.kv_cache),
-            ("stays free while idle", one.unused, two.unused),
-        ]
-        for name, a, b in pairs:
-            more = signed(b.best - a.best) if a.best != b.best else ""
-            rows.append((f"{name}, GiB", gib(a.best), gib(b.best), more))
-    for name, left, right in _cache_pairs(first, second):
-        more = f"{right - left:+,.10g}" if left is not None and right is not None and left != right else ""
-        rows.append((name, _plain(left), _plain(right), more))
-    return rows
-
-
-def _settings(first: CapacityPlan, second: CapacityPlan) -> Iterator[tuple[str, str, str, str]]:
-    one, two = first.resolution, second.resolution
-    pairs = [
-        ("vLLM", one.vllm_version, two.vllm_version),
-        ("GPU", first.deployment.gpu.name, second.deployment.gpu.name),
-        ("model", first.deployment.model.name or "", second.deployment.model.name or ""),
-        ("max_num_seqs", f"{one.max_num_seqs:,}", f"{two.max_num_seqs:,}"),
-        ("max_num_batched_tokens", f"{one.max_num_batched_tokens:,}", f"{two.max_num_batched_tokens:,}"),
-        ("max_model_len", f"{one.max_model_len:,}", f"{two.max_model_len:,}"),
-        ("CUDA graphs", one.cudagraph_mode.value, two.cudagraph_mode.value),
-    ]
-    for name, a, b in pairs:
-        if a != b:
-            yield name, a, b, ""
-
-
-def _cache_pairs(first: CapacityPlan, second: CapacityPlan) -> Iterator[tuple[str, float | None, float | None]]:
-    one, two = first.best.plan, second.best.plan
-    for name, field in (("KV blocks", "num_blocks"), ("KV tokens", "tokens"), ("concurrency", "max_concurrency")):
-        a, b = (getattr(plan, field) if plan is not None else None for plan in (one, two))
-        yield name, _rounded(a), _rounded(b)
-    yield "longest that starts", first.max_model_len_that_fits, second.max_model_len_that_fits
-    yield "largest max_num_seqs that starts", first.max_num_seqs_that_fits, second.max_num_seqs_that_fits
-    yield "CUDA graphs, number", first.resolution.graph_count(), second.resolution.graph_count()
-
-
-def _rounded(value: float | None) -> float | None:
-    return round(value, 2) if isinstance(value, float) else value
-
-
-def _plain(value: float | None) -> str:
-    return "none" if value is None else f"{value:,}"

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ..memory.profile.needs import Needs
     from ..memory.profile.worth import Left
 
-_NAMES = {
+NAMES = {
     "two": "vLLM's rule, two samples",
     "auto": "from a quarter of the graphs",
     "all": "all graphs captured",
@@ -109,7 +109,7 @@ def _show_rank(out: Console, one: Mapping[str, Any], ranks: int, worth: Mapping[
     answers = one["graph_bytes"]
     truth = answers["all"]
     rows = []
-    for name, label in _NAMES.items():
+    for name, label in NAMES.items():
         value = answers[name]
         if value is None:
             continue

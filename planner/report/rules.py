@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError, shorten
 from ..rules import all_rules
-from ..trace import Rule
+from ..trace import RENAMED, Rule
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -32,7 +32,8 @@ def find(code: str) -> Rule:
     """
     rules = all_rules()
     folded = code.strip().upper()
-    rule = rules.get(folded) or rules.get(f"CG{folded}")
+    folded = folded if folded.startswith("CG") else f"CG{folded}"
+    rule = rules.get(RENAMED.get(folded, folded))
     if rule is None:
         raise InputError(
             f"there is no code {shorten(code, 40)!r}",

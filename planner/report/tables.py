@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from ..resolve.resolution import Resolution
@@ -14,12 +14,17 @@ from . import bars
 from .batches import BatchAnswer
 from .words import counted, sentence
 
+if TYPE_CHECKING:
+    from rich.table import Table
+
 BLOCK_WIDTH = 36
 """Columns that three columns of the padding table take."""
 
 
 def batches(found: Iterable[BatchAnswer]) -> Table:
     """What `--batch` answers."""
+    from rich.table import Table
+
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="key", pad_edge=False)
     for heading, justify in (("Batch", "left"), ("Runs in", "left"), ("As", "right"), ("Padding", "right")):
         table.add_column(heading, justify=justify)  # type: ignore[arg-type]
@@ -41,6 +46,8 @@ def batches(found: Iterable[BatchAnswer]) -> Table:
 
 def padding(resolution: Resolution, width: int) -> Table:
     """Every captured size, in as many blocks side by side as fit `width`."""
+    from rich.table import Table
+
     rows = [
         (str(first) if first == last else f"{first}–{last}", str(size), f"{(size - first) / size:.2%}")
         for first, last, size in resolution.padding_table()
@@ -79,3 +86,35 @@ def show_pairs(out: Console, pairs: Iterable[tuple[str, str]], gap: int = 2, sty
             shown.append(start, style=style).append_text(line).append("\n")
             start = " " * indent
     out.print(shown, end="")
+
+
+def show_columns(
+    out: Console,
+    head: Sequence[str],
+    rows: Iterable[tuple[Sequence[str], str]],
+    *,
+    right: Collection[int] = (),
+    faint: Collection[int] = (),
+) -> None:
+    """A table of short cells, the last of which goes on in the next line where there is no room.
+
+    Args:
+        rows: cells and the style of the row.
+        right, faint: columns that stand to the right, and that are faint whatever the style of their row.
+    """
+    gap, last = 2, len(head) - 1
+    found = [(head, "key"), *rows]
+    widths = [max(len(cells[at]) for cells, _ in found) for at in range(len(head))]
+    room = max(1, out.width - sum(width + gap for width in widths[:-1]))
+    shown = Text()
+    for number, (cells, style) in enumerate(found):
+        lines = Text(cells[last]).wrap(out, room) if widths[last] > room else [Text(cells[last])]
+        for at, cell in enumerate(cells[:-1]):
+            text = cell.rjust(widths[at]) if at in right else cell.ljust(widths[at])
+            shown.append(text, style="faint" if number and at in faint else style).append(" " * gap)
+        for at, line in enumerate(lines or [Text()]):
+            line.rstrip()
+            start = " " * sum(width + gap for width in widths[:-1]) if at else ""
+            text = line.plain.rjust(widths[last]) if last in right else line.plain
+            shown.append(start).append(text, style="faint" if number and last in faint else style).append("\n")
+    out.print(shown, end="", no_wrap=True, overflow="ellipsis")

@@ -67,7 +67,7 @@ def show(resolution: Resolution, screen: Screen, out: Console | None = None) -> 
     out.print(_title(resolution, screen))
     out.print()
     out.print(_summary(resolution))
-    for coverage, note in _coverages(resolution):
+    for coverage, note in coverages(resolution):
         out.print()
         _show_coverage(out, coverage, note)
     if screen.batches:
@@ -95,24 +95,29 @@ def _summary(resolution: Resolution) -> Table:
     grid = Table.grid(padding=(0, 2, 0, 0))
     grid.add_column(style="key", no_wrap=True)
     grid.add_column(overflow="fold")
-    grid.add_row("CUDA graphs", _mode_line(resolution))
-    decode, mixed = _modes_in_use(resolution)
-    grid.add_row("Decode batches", _mode_meaning(resolution.decode_mode, decode))
-    grid.add_row("Mixed batches", _mode_meaning(resolution.mixed_mode, mixed))
-    grid.add_row("Attention", _attention(resolution))
-    grid.add_row("Compilation", resolution.compilation_mode.value)
-    grid.add_row("Runner", _runner(resolution))
-    grid.add_row("Limits", _limits(resolution))
-    grid.add_row("Graphs", _counts(resolution))
-    for name, sizes in _sizes(resolution):
-        grid.add_row(name, sizes)
-    if resolution.data_parallel_ranks > 1:
-        grid.add_row("Data parallel", ONE_MODE)
-    if resolution.lora is not None:
-        grid.add_row("LoRA", _lora(resolution.lora, resolution.captures))
-    if resolution.drafter is not None:
-        grid.add_row("Drafter", _drafter(resolution.drafter))
+    for name, text in summary_rows(resolution):
+        grid.add_row(name, text)
     return grid
+
+
+def summary_rows(resolution: Resolution) -> Iterable[tuple[str, Text | str]]:
+    """What the top of the screen says, by name."""
+    yield "CUDA graphs", _mode_line(resolution)
+    decode, mixed = _modes_in_use(resolution)
+    yield "Decode batches", _mode_meaning(resolution.decode_mode, decode)
+    yield "Mixed batches", _mode_meaning(resolution.mixed_mode, mixed)
+    yield "Attention", _attention(resolution)
+    yield "Compilation", resolution.compilation_mode.value
+    yield "Runner", _runner(resolution)
+    yield "Limits", _limits(resolution)
+    yield "Graphs", _counts(resolution)
+    yield from _sizes(resolution)
+    if resolution.data_parallel_ranks > 1:
+        yield "Data parallel", ONE_MODE
+    if resolution.lora is not None:
+        yield "LoRA", _lora(resolution.lora, resolution.captures)
+    if resolution.drafter is not None:
+        yield "Drafter", _drafter(resolution.drafter)
 
 
 def _line(*parts: tuple[str, str]) -> Text:
@@ -138,7 +143,7 @@ def _mode_line(resolution: Resolution) -> Text:
 def _modes_in_use(resolution: Resolution) -> list[set[CUDAGraphMode]]:
     """The modes that some decode batch, and some mixed batch, runs in."""
     found: list[set[CUDAGraphMode]] = [set(), set()]
-    for coverage, _ in _coverages(resolution):
+    for coverage, _ in coverages(resolution):
         found[coverage.kind == "mixed"] |= {r.mode for r in coverage.ranges}
     return found
 
@@ -252,7 +257,7 @@ def _count(captures: Captures) -> int:
     return sum(len(graphs) for graphs in captures.values())
 
 
-def _coverages(resolution: Resolution) -> Iterable[tuple[Coverage, str]]:
+def coverages(resolution: Resolution) -> Iterable[tuple[Coverage, str]]:
     """Each kind of batch; with LoRA also the batches with adapters where they run differently."""
     plain = resolution.uniform_decode_coverage(), resolution.mixed_coverage()
     most = resolution.lora.max_loras if resolution.lora is not None else 0

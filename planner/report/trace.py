@@ -20,8 +20,8 @@ def show(out: Console, resolution: Resolution) -> None:
         line = Text()
         line.append(decision.code, style="code")
         line.append(f"  {decision.field}  ")
-        line.append(f"{_shown(decision.before)} → ", style="faint")
-        line.append(_shown(decision.after), style="head")
+        line.append(f"{shown(decision.before)} → ", style="faint")
+        line.append(shown(decision.after), style="head")
         out.print(line)
         out.print(Padding(Text(decision.why), (0, 0, 0, 7)))
         out.print(Padding(Text(decision.source, style="faint"), (0, 0, 0, 7)))
@@ -33,7 +33,8 @@ def show(out: Console, resolution: Resolution) -> None:
         out.print(line)
 
 
-def _shown(value: Any) -> str:
+def shown(value: Any) -> str:
+    """A value before or after a decision, on one line and not long."""
     if value is None:
         return "unset"
     if isinstance(value, list):

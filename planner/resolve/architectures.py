@@ -56,11 +56,17 @@ DRAFTS_WITHOUT_STAGES = ("eagle", "eagle3", "mtp")
 """An MTP draft is asked for here only where its class has no stages."""
 
 
-def check_pipeline(architecture: str, stages: int, method: str | None = None) -> None:
+STAGES_CAME = {"DeepseekV4ForCausalLM": "0.21.0"}
+"""Classes that could not be cut into stages when they came, and the first release in which they can."""
+
+
+def check_pipeline(architecture: str, stages: int, method: str | None = None, release: str | None = None) -> None:
     """ModelConfig.verify_with_parallel_config: of the target, or of the draft that `method` makes of it."""
     if stages <= 1:
         return
-    if method not in DRAFTS_WITHOUT_STAGES and architecture not in _unsupported("pipeline_parallel"):
+    since = STAGES_CAME.get(architecture)
+    too_early = since is not None and release is not None and not holds(release, since)
+    if method not in DRAFTS_WITHOUT_STAGES and architecture not in _unsupported("pipeline_parallel") and not too_early:
         return
     what = architecture if method is None else f"the {method} draft"
     raise StartupError(

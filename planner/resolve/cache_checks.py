@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ..errors import StartupError
 from ..trace import Rule
-from . import mamba
+from . import hybrid_manager, mamba
 from .backends.facts import catalogue
 from .backends.request import effective_kv_cache_dtype
 
@@ -35,6 +35,17 @@ NVFP4_MLA = Rule(
     source="vllm/config/vllm.py:3421-3438",
     since="0.21.0",
 )
+TURBOQUANT_HYBRID = Rule(
+    "CG588",
+    title="A TurboQuant KV cache needs a hybrid model whose configuration lists its attention layers.",
+    why="vLLM looks for them by name in layer_types and the like; 0.20.2 takes no hybrid model at all.",
+    example="Granite 4.0-H with a config.json without layer_types and --kv-cache-dtype turboquant_k8v4 does not start.",
+    instead="Use --kv-cache-dtype fp8.",
+    source="vllm/model_executor/layers/quantization/turboquant/config.py:193-201",
+    since="0.20.2",
+)
+_NOT_LISTED = ("KimiLinearForCausalLM",)
+"""Architectures whose configuration lists them under a name of its own."""
 MAMBA_BLOCK_SIZE = Rule(
     "CG557",
     title="--mamba-block-size needs prefix caching.",
@@ -45,13 +56,43 @@ MAMBA_BLOCK_SIZE = Rule(
 )
 
 
+def check_turboquant(engine: Engine) -> None:
+    """EngineArgs.create_engine_config, before the configurations are put together.
+
+    Raises:
+        StartupError: CG588.
+    """
+    model = engine.deployment.model
+    if not (model.is_hybrid and engine.has(TURBOQUANT_HYBRID)):
+        return
+    dtype = effective_kv_cache_dtype(engine.deployment, catalogue(engine.release), engine.trace)
+    if not dtype.startswith(("turboquant_", "ultraquant_")):
+        return
+    cache = model.cache
+    listed = cache is None or any(layers.kind in ("attention", "mla") for layers in cache.layers)
+    if engine.release == "0.20.2":
+        what = f"{dtype} does not serve hybrid models"
+    elif not listed or model.architecture in _NOT_LISTED:
+        what = f"{dtype} needs attention layers that are listed, and the model's configuration lists none"
+    else:
+        return
+    raise StartupError(
+        what,
+        code=TURBOQUANT_HYBRID.code,
+        raised_as="NotImplementedError",
+        where="--kv-cache-dtype",
+        fix=TURBOQUANT_HYBRID.instead,
+    )
+
+
 def check(engine: Engine) -> None:
     """The validators, in vLLM's order.
 
     Raises:
-        StartupError: CG555, CG556, CG557.
+        StartupError: CG555, CG556, CG557, CG580.
     """
     d = engine.deployment
+    hybrid_manager.uses_manager(d)
     if engine.has(MAMBA_DTYPE):
         for option in ("mamba_cache_dtype", "mamba_ssm_cache_dtype"):
             if getattr(d, option) == "bfloat16":

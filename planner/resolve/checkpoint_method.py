@@ -83,7 +83,7 @@ def _check_plain(engine: Engine, asked: str) -> None:
         return
     engine.trace.find(
         NOT_STORED,
-        "warning",
+        "error",
         f"--quantization {asked} reads a checkpoint that is stored so, and this configuration speaks of no"
         " quantisation: vLLM will not load it; the weights count as they are stored",
         fix="leave --quantization out, or name the quantised checkpoint",

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import lcm
 
+from ..light_dataclass import dataclass
 from ..trace import Finding
 from ..vocabulary import CUDAGraphMode
 from .coverage import CLIFF, DECODE_WITHOUT_FULL, MUCH_PADDING, SPEC_CLIFF, Coverage, CoverageRange

@@ -6,8 +6,8 @@ Between two captured sizes nothing changes, so one dispatch a range tells it all
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 
+from ..light_dataclass import dataclass
 from ..trace import Rule
 from ..vocabulary import CUDAGraphMode
 from .dynamic_sd import Steps, tokens_at

@@ -6,9 +6,9 @@ Source: CompilationConfig.resolve_cudagraph_mode_and_sizes, vllm/config/compilat
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from ..errors import StartupError
+from ..light_dataclass import dataclass
 from ..trace import Rule, Trace
 from ..vocabulary import AttentionCGSupport, CUDAGraphMode, Runner
 from .padding import round_up

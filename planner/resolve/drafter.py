@@ -6,10 +6,11 @@ Source: vllm/v1/spec_decode/llm_base_proposer.py:420-435, vllm/v1/worker/gpu/spe
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from ..errors import StartupError
+from ..light_dataclass import dataclass
 from ..model_shape import ModelShape
 from ..trace import Rule
 from ..vocabulary import AttentionCGSupport, CUDAGraphMode

@@ -7,9 +7,9 @@ pipeline call `capture_sizes` and note what each rule added or took away.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from ..errors import InputError, StartupError
+from ..light_dataclass import dataclass
 from ..trace import Rule, Trace
 from .dynamic_sd import Steps
 from .sequence_parallel import SIZES as SEQUENCE_PARALLEL_SIZES

@@ -9,8 +9,6 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from packaging.version import InvalidVersion, Version
-
 from ..errors import StartupError
 from ..trace import Rule
 from ..vocabulary import CompilationMode, CUDAGraphMode
@@ -91,6 +89,8 @@ ROCM_ONLY = ("fuse_act_padding", "fuse_mla_dual_rms_norm", "fuse_rope_kvcache", 
 
 def _is_at_least(version: str, least: str) -> bool:
     """Whether `version` is `least` or later; one that cannot be read is taken for a build of now."""
+    from packaging.version import InvalidVersion, Version
+
     try:
         return Version(version) >= Version(least)
     except InvalidVersion:

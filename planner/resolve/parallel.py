@@ -148,7 +148,7 @@ def check_world(engine: Engine) -> None:
         _refuse(
             WORLD_SIZE,
             f"{world} ranks do not fit the {d.gpus_per_node} GPUs of this node",
-            "--tensor-parallel-size",
+            "--pipeline-parallel-size" if tp == 1 < d.pipeline_parallel_size else "--tensor-parallel-size",
             _fewer_ranks(tp, world, d.gpus_per_node),
         )
     if pcp == 1 and tp % dcp:

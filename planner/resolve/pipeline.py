@@ -106,7 +106,8 @@ def _post_init(engine: Engine) -> None:
     mode.check_kv_connector(engine)
     hooks.apply_architecture(engine)
     defaults.check_kv_cache_dtype(engine)
-    architectures.check_pipeline(d.model.architecture, d.pipeline_parallel_size)
+    architectures.check_pipeline(d.model.architecture, d.pipeline_parallel_size, release=engine.release)
+    cache_checks.check_turboquant(engine)
     parallel.check_model(
         d.model,
         d.tensor_parallel_size,

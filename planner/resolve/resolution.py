@@ -6,10 +6,11 @@ Sizes and batches are tokens unless a name says otherwise.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import Any
 
+from ..light_dataclass import dataclass
 from ..trace import Decision, Finding
 from ..vocabulary import AttentionCGSupport, CompilationMode, CUDAGraphMode, Runner
 from . import cliffs, data_parallel, losses, padding

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from operator import attrgetter
 
+from ..light_dataclass import dataclass
 from ..vocabulary import CUDAGraphMode
 from .graphs import Batch, Captures, Dispatch, Graph
 from .padding import round_up

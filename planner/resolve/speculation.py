@@ -6,8 +6,7 @@ Source: vllm/config/speculative.py, vllm/config/vllm.py:611-713 @ 0.33.0. The ru
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from ..light_dataclass import dataclass
 from ..model_shape import ModelShape
 from ..sections import SpeculativeOptions
 from .dynamic_sd import Steps

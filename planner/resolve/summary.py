@@ -77,6 +77,8 @@ def not_modelled(engine: Engine, runner: Runner) -> tuple[str, ...]:
     left = []
     if d.compilation_config.cudagraph_mm_encoder and d.model.is_multimodal_model:
         left.append("graphs of the vision encoder (cudagraph_mm_encoder)")
+    if d.mm_encoder_only:
+        left.append("an engine that runs the encoder alone: it has no KV cache, and what is said of one does not hold")
     if d.model.architecture == "DeepseekV41ForCausalLM":
         left.append("DeepSeek V4.1 decoder replay graphs")
     if engine.use_ubatching and runner is Runner.V1:

@@ -6,10 +6,10 @@ from asked_lines import codes, mended, told
 
 @pytest.mark.parametrize("release", ["0.20.2", "0.25.1", "0.33.0"])
 def test_hybrids_at_the_default_of_sequences(release: str) -> None:
-    one = told("Qwen/Qwen3.5-27B", "CG511", release, "h100")
+    one = told("Qwen/Qwen3.5-27B", "CG511", release)
     assert one is not None
     assert (one.severity, one.flag) == ("info", "--max-num-seqs 512")
-    assert told(mended("Qwen/Qwen3.5-27B", "CG511", release, "h100"), "CG511", release, "h100") is None
+    assert told(mended("Qwen/Qwen3.5-27B", "CG511", release), "CG511", release) is None
 
 
 @pytest.mark.parametrize(
@@ -29,7 +29,8 @@ def test_where_blocks_do_not_matter_or_are_known(line: str, release: str) -> Non
 
 def test_too_few_blocks_are_an_error() -> None:
     assert "CG501 error" in codes("Qwen/Qwen3.5-27B --max-num-seqs 64 --num-gpu-blocks-override 40", on="h100")
-    assert codes("Qwen/Qwen3.5-27B --max-num-seqs 32 --num-gpu-blocks-override 40", on="h100") == []
+    fits = "Qwen/Qwen3.5-27B --max-num-seqs 32 --max-model-len 8192 --num-gpu-blocks-override 40"
+    assert codes(fits, on="h100") == []
 
 
 def test_both_ways_out_of_too_few_blocks() -> None:

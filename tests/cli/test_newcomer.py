@@ -199,7 +199,7 @@ def test_the_path_of_an_executor_is_taken(ask: Callable[..., Answer]) -> None:
 
 
 def test_every_variable_of_the_source_is_known() -> None:
-    """A rule that reads a new variable must not find it called unread. `profile` sets variables of the vLLM it starts."""
+    """A rule that reads a new variable must not find it called unread; `profile` sets some of the vLLM it starts."""
     assert cgplan.__file__ is not None
     found: set[str] = set()
     top = Path(cgplan.__file__).parent

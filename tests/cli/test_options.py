@@ -71,6 +71,11 @@ def asked(line: str | list[str]) -> Asked:
         ("--num-gpu-blocks-override 100", "num_gpu_blocks_override", 100),
         ("--num-gpu-blocks 100", "num_gpu_blocks_override", None),
         ("--kv-cache-dtype-skip-layers 0,3", "kv_cache_dtype_skip_layers", ("0", "3")),
+        ("--cpu-offload-params experts,mlp", "cpu_offload_params", ("experts", "mlp")),
+        ("--cpu-offload-gb 7.5", "cpu_offload_gb", 7.5),
+        ("--offload-group-size 8", "offload_group_size", 8),
+        ("--language-model-only", "language_model_only", True),
+        ('--limit-mm-per-prompt {"image":0}', "limit_mm_per_prompt", {"image": 0}),
         ("--disable-hybrid-kv-cache-manager", "disable_hybrid_kv_cache_manager", True),
         ("--mamba-block-size 64", "mamba_block_size", 64),
         ("--mamba-cache-dtype float32", "mamba_cache_dtype", "float32"),
@@ -134,11 +139,10 @@ def test_every_plain_option_is_passed_on() -> None:
         "model_tag", "model", "gpu", "gpu_memory_bytes", "env", "software", "max_model_len", "optimization_level",
         "cudagraph_mode", "cudagraph_capture_sizes", "compilation_config", "attention_config", "kv_transfer_config",
         "speculative_config", "spec_method", "spec_tokens", "spec_model",
-        "assume_release", "kv_cache_dtype_skip_layers",
+        "assume_release", "cpu_offload_gb",
     }  # fmt: skip
-    assert set(DeploymentOptions.__annotations__) == elsewhere | set(settings.PASSED_ON) | set(settings.HUMAN) | set(
-        settings.WHOLE
-    )
+    passed_on = (*settings.PASSED_ON, *settings.HUMAN, *settings.WHOLE, *settings.NAMES, *settings.OBJECTS)
+    assert set(DeploymentOptions.__annotations__) == elsewhere | set(passed_on)
 
 
 def test_what_is_not_said_is_assumed() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -64,7 +65,7 @@ class TestScreen:
     def test_one_that_does_not(self, cgplan: Run) -> None:
         status, out, _ = cgplan("plan", "--model", "deepseek-ai/DeepSeek-V3", "--gpu", "h100")
         assert status == 1
-        for word in ("It does not start.", "error CG560", "no --max-model-len starts"):
+        for word in ("It does not start.", "error CG597", "GPUs are the fewest that start"):
             assert word in out
 
     def test_a_default_model_is_said(self, cgplan: Run) -> None:
@@ -141,9 +142,9 @@ class TestDocument:
         )
 
     def test_compared_and_what_if(self, cgplan: Run) -> None:
-        found = document(cgplan, *QWEN, "--compare-with", "vllm serve Qwen/Qwen3-8B -tp 2", "--what-if", "tp=1,2")
+        found = document(cgplan, *QWEN, "--compare-with", "vllm serve Qwen/Qwen3-8B -tp 2")
         assert found["compared_with"]["kv_tokens"] > found["kv_tokens"]
-        one, two = found["what_if"]["rows"]
+        one, two = document(cgplan, *QWEN, "--what-if", "tp=1,2")["what_if"]["rows"]
         assert (one["tokens"], two["tokens"]) == (found["kv_tokens"], found["compared_with"]["kv_tokens"])
 
     def test_schema(self, cgplan: Run) -> None:
@@ -217,6 +218,13 @@ class TestProfile:
         found = document(cgplan, *QWEN, "--profile", self.record(tmp_path), "--weights-bytes", "17G")
         assert found["weights_bytes"] == 17 * GIB
 
+    def test_what_its_fingerprint_does_not_say_is_assumed(self, cgplan: Run, tmp_path: Path) -> None:
+        found = document(cgplan, *QWEN, "--profile", self.record(tmp_path), "--max-num-seqs", "8")
+        assert any("does not say" in text and "max_num_seqs" in text for text in found["assumptions"])
+        record = self.record(tmp_path, fingerprint={"max_num_seqs": 8})
+        found = document(cgplan, *QWEN, "--profile", record, "--max-num-seqs", "8")
+        assert not any("max_num_seqs" in text for text in found["assumptions"])
+
     @pytest.mark.parametrize(
         "changes",
         [
@@ -251,6 +259,149 @@ def test_refused(cgplan: Run, words: list[str]) -> None:
     status, out, err = cgplan(*QWEN, *words)
     assert (status, out) == (2, "")
     assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "flag"),
+    [
+        (["--total-bytes", "0"], "--total-bytes"), (["--total-bytes", "1"], "--total-bytes"),
+        (["--total-bytes", "900T"], "--total-bytes"), (["--gpu-memory-bytes", "1"], "--gpu-memory-bytes"),
+        (["--gpu-memory-bytes", "900T"], "--gpu-memory-bytes"), (["--free-bytes", "0"], "--free-bytes"),
+        (["--free-bytes", "200G"], "--free-bytes"), (["--free-bytes", "41G", "--total-bytes", "40G"], "--free-bytes"),
+        (["--kv-bytes", "900T"], "--kv-bytes"), (["--weights-bytes", "0"], "--weights-bytes"),
+        (["--activation-bytes", "900T"], "--activation-bytes"), (["--non-torch-bytes", "900T"], "--non-torch-bytes"),
+        (["--graph-bytes", "900T"], "--graph-bytes"), (["--graph-estimate-bytes=-900T"], "--graph-estimate-bytes"),
+        (["--graph-estimate-bytes", "900T"], "--graph-estimate-bytes"),
+    ],
+)  # fmt: skip
+def test_sizes_of_no_such_gpu_are_refused(cgplan: Run, words: list[str], flag: str) -> None:
+    status, out, err = cgplan(*QWEN, *words)
+    assert (status, out) == (2, "")
+    assert err.count("\n") == 1
+    assert flag in err
+    assert "fix: " in err
+    status, out, _ = cgplan(*QWEN, *words, "--json")
+    assert status == 2
+    assert json.loads(out)["error"]["where"] == flag
+
+
+@pytest.mark.parametrize(
+    ("words", "fix"),
+    [
+        (["--json", "--markdown"], "exclude each other"),
+        (["--what-if", "tp=1,2", "--compare-with", "vllm serve Qwen/Qwen3-8B"], "exclude each other"),
+        (["--num-gpu-blocks", "100"], "--num-gpu-blocks-override"),
+        (["--profile", "/nonexistent.json"], "cgplan schema profile"),
+        (["--weights-bytes", "2X"], "2G for 2 GiB"), (["--kv-bytes", "10P"], "2G for 2 GiB"),
+        (["-pp", "100"], "[-pp]"),
+    ],
+)  # fmt: skip
+def test_the_error_names_what_to_do(cgplan: Run, words: list[str], fix: str) -> None:
+    status, _, err = cgplan(*QWEN, *words)
+    assert status == 2
+    assert fix in err
+
+
+@pytest.mark.parametrize(("length", "status"), [("20096", 1), ("20192", 1), ("18000", 0)])
+def test_the_exit_status_is_the_best_estimate(cgplan: Run, length: str, status: int) -> None:
+    """20,192 tokens do not fit by the best estimate, and may within its bounds; 20,096 fit by it, and are no error."""
+    words = ["plan", "--model", "Qwen/Qwen3-8B", "--gpu", "l4", "--max-model-len", length]
+    found = json.loads(cgplan(*words, "--json")[1])
+    assert cgplan(*words)[0] == (0 if found["fits"] else 1)
+    assert found["fits"] is (length != "20192")
+    assert cgplan(*words, "--fail-on", "never")[0] == 0
+    assert cgplan(*words, "--fail-on", "warning")[0] == status
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        "gpu-memory-utilization=0.5,1.2", "max-num-seqs=64,0,128", "model=Qwen/Qwen3-0.6B,no/such", "kv-bytes=9G,900T",
+        "gpu=h100,nope", "enforce-eager=true,maybe", "vllm=0.33,9.9", "kv-bytes=9G,x",
+    ],
+)  # fmt: skip
+def test_one_bad_value_is_a_row(cgplan: Run, asked: str) -> None:
+    rows = document(cgplan, *QWEN, "--what-if", asked)["what_if"]["rows"]
+    bad = [row for row in rows if not row["fits"]]
+    assert len(rows) == asked.count(",") + 1
+    assert len(bad) == 1
+    assert bad[0]["code"]
+    assert bad[0]["message"]
+
+
+class TestNarrow:
+    @pytest.mark.parametrize("columns", ["40", "60", "80"])
+    @pytest.mark.parametrize("gpu", ["h100", "l4", "t4"])
+    def test_no_number_is_cut(self, cgplan: Run, monkeypatch: pytest.MonkeyPatch, columns: str, gpu: str) -> None:
+        monkeypatch.setenv("COLUMNS", columns)
+        out = cgplan("plan", "--model", "Qwen/Qwen3-8B", "--gpu", gpu)[1]
+        table = out.partition("GiB of one GPU")[2].partition("\n\n")[0]
+        assert "…" not in out
+        assert table.count("\n=") == 1
+        # The best column is always there: a number in every row.
+        for line in table.splitlines()[1:]:
+            assert line.rstrip()[-3] == ".", line
+
+    @pytest.mark.parametrize("columns", ["40", "60", "80"])
+    def test_rows_of_variants_are_whole(self, cgplan: Run, monkeypatch: pytest.MonkeyPatch, columns: str) -> None:
+        monkeypatch.setenv("COLUMNS", columns)
+        out = cgplan(*QWEN, "--what-if", "tensor-parallel-size=1,2,3,4")[1]
+        found = document(cgplan, *QWEN, "--what-if", "tensor-parallel-size=1,2,3,4")["what_if"]["rows"]
+        for row in found:
+            assert row["tokens"] is None or f"{row['tokens']:,}" in out
+
+    def test_the_answer_and_its_fix_come_first(self, cgplan: Run) -> None:
+        lines = cgplan("plan", "--model", "Qwen/Qwen3-8B", "--gpu", "l4")[1].splitlines()
+        assert lines[1] == "It does not start."
+        assert any(line.strip().startswith("fix: --max-model-len") for line in lines[:8])
+
+
+def test_the_bar_has_the_numbers_of_the_table(cgplan: Run) -> None:
+    out = cgplan(*QWEN)[1]
+    for name in ("in use at the start", "outside torch", "free at a step's peak"):
+        number = re.search(rf"{name} ([0-9.]+)", out)
+        assert number is not None
+        row = next(line for line in out.splitlines() if name in line and not re.search(rf"{name} [0-9]", line))
+        assert number[1] in row.split()
+
+
+def test_graphs_are_not_to_blame_for_a_model_that_does_not_fit(cgplan: Run) -> None:
+    out = cgplan("plan", "--model", "meta-llama/Llama-3.3-70B-Instruct", "--gpu", "h100")[1]
+    for text in ("idle", "What other CUDA graphs", "no --max-num-seqs", "--gpu-memory-utilization", "suggest"):
+        assert text not in out, text
+    out = cgplan("plan", "--model", "Qwen/Qwen3-8B", "--gpu", "l4")[1]
+    assert "What other CUDA graphs" not in out
+    assert "no --max-num-seqs" not in out
+
+
+def test_graphs_that_give_nothing_are_not_listed(cgplan: Run) -> None:
+    out = cgplan("plan", "--model", "Qwen/Qwen3-8B", "--gpu", "h100", "--vllm", "0.28")[1]
+    assert "+0 MiB" not in out
+    assert "its graphs: the estimate" in out or "will estimate" in out
+
+
+def test_requests_of_a_length(cgplan: Run) -> None:
+    found = document(cgplan, *QWEN)["requests_by_length"]
+    out = cgplan(*QWEN)[1]
+    for held in found:
+        assert f"{int(held['requests']):,} of {held['length']:,}" in out
+
+
+def test_groups_of_layers_share_blocks(cgplan: Run) -> None:
+    out = cgplan("plan", "--model", "google/gemma-3-27b-it", "--gpu", "h200")[1]
+    assert re.search(r"blocks that [0-9]+ groups of layers share", out)
+    assert "counted in requests of the full length" in out
+    out = cgplan(*QWEN)[1]
+    assert "blocks of 16 tokens" in out
+    assert "counted in requests" not in out
+
+
+def test_a_difference_is_that_of_the_numbers_beside_it(cgplan: Run) -> None:
+    out = cgplan(*QWEN, "--compare-with", "vllm serve Qwen/Qwen3-8B -tp 2 --max-num-seqs 64")[1]
+    rows = re.findall(r"GiB  +(-?[0-9.]+)  +(-?[0-9.]+)  +([+-][0-9.]+) GiB", out)
+    assert rows
+    for first, second, more in rows:
+        assert float(more) == pytest.approx(float(second) - float(first), abs=1e-9)
 
 
 def write_weights(file: Path, header: dict[str, Any], data: int = 0) -> None:

@@ -187,7 +187,7 @@ class TestFindings:
         budget = made(MemoryFlags(utilization=0.99), tensor_parallel_size=2)
         finding = next(finding for finding in budget.findings if finding.code == "CG504")
         assert finding.severity == "error"
-        assert finding.fix == "--gpu-memory-utilization 0.98 or less"
+        assert finding.fix == "--gpu-memory-utilization 0.97 or less"
         assert "CG504" not in codes(made(MemoryFlags(utilization=0.95), tensor_parallel_size=2))
 
     def test_a_share_just_above_what_is_free_is_a_warning(self) -> None:

@@ -84,3 +84,23 @@ def test_the_same_buffers_again_find_room_where_everything_was_given_back(sizes:
     for size in sizes:
         pool.give(pool.take(size))
     assert pool.reserved == before
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 40 * MIB), st.booleans()), max_size=20),
+    st.lists(st.integers(1, 40 * MIB), max_size=8),
+)
+def test_a_pool_made_of_a_state_goes_on_as_the_pool_itself(before: list[tuple[int, bool]], after: list[int]) -> None:
+    pool = Pool()
+    for block, is_kept in [(pool.take(size), is_kept) for size, is_kept in before]:
+        if not is_kept:
+            pool.give(block)
+    again = Pool(pool.state)
+    assert again.state == pool.state
+    assert again.reserved == pool.reserved
+    for one in (pool, again):
+        blocks = [one.take(size) for size in after]
+        for block in blocks[::2]:
+            one.give(block)
+    assert again.state == pool.state
+    assert again.reserved == pool.reserved

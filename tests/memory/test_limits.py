@@ -6,6 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from cgplan import Deployment, Resolution, load_model, resolve
 from cgplan.memory.budget.budget import Budget, Measured, MemoryFlags, estimate_budget
@@ -13,12 +15,13 @@ from cgplan.memory.kv.cache import kv_cache
 from cgplan.memory.limits import (
     Verdict,
     check_start,
-    largest_batch,
     largest_model_len,
-    largest_num_seqs,
     least_utilization,
     requests_by_length,
 )
+from cgplan.memory.reach import MOST_SEQS, largest, least, longest_model_len, most_requests
+from cgplan.memory.request import MemoryRequest
+from cgplan.memory.verdict import starts_by_best, surely_starts
 from cgplan.releases.gpus import gpu
 
 GIB = 1 << 30
@@ -53,7 +56,7 @@ class TestVerdicts:
     def test_a_model_that_is_too_large(self) -> None:
         found = verdict(model=load_model("meta-llama/Llama-3.3-70B-Instruct"))
         assert found.starts == "no"
-        assert "CG560" in codes(found)
+        assert codes(found) == {"CG597"}
         assert verdict(model=load_model("meta-llama/Llama-3.3-70B-Instruct"), tensor_parallel_size=4).starts == "yes"
 
     def test_a_length_that_does_not_fit_names_the_one_that_does(self) -> None:
@@ -112,30 +115,62 @@ class TestLargest:
     def test_requests_of_a_model_with_states(self) -> None:
         fields = {"vllm": "0.25.1", "model": HYBRID, "max_model_len": 32768}
         flags = MemoryFlags(utilization=0.95)
-
-        def budget_of(deployment: Deployment, resolution: Resolution) -> Budget:
-            return estimate_budget(deployment, resolution, flags)
-
-        most = largest_num_seqs(ask(flags, **fields)[0], budget_of, most=1024)
+        most = most_requests(ask(flags, **fields)[0], MemoryRequest(flags), most=1024)
         assert 100 < most < 1024
-        assert verdict(flags, **fields, max_num_seqs=most).starts != "no"
+        assert verdict(flags, **fields, max_num_seqs=most).holds
         assert "CG501" in codes(verdict(flags, **fields, max_num_seqs=most + 1))
 
-    def test_requests_and_tokens_of_a_dense_model(self) -> None:
+    def test_requests_of_a_dense_model(self) -> None:
         deployment = ask()[0]
-        assert largest_num_seqs(deployment, estimate_budget, most=4096) == 4096
-        small = deployment.model_copy(update={"gpu": gpu("l4"), "max_model_len": 8192})
-        most = largest_batch(small, estimate_budget)
-        assert 2048 < most < 1 << 17
-        assert largest_num_seqs(small.model_copy(update={"max_model_len": 131072}), estimate_budget) == 0
+        assert most_requests(deployment, MemoryRequest(), most=4096) == 4096
+        small = deployment.model_copy(update={"gpu": gpu("l4")})
+        assert most_requests(small, MemoryRequest()) == 0
+
+    @pytest.mark.parametrize("surely", [True, False])
+    @pytest.mark.parametrize("name", ["Qwen/Qwen3-8B", "openai/gpt-oss-20b", "Qwen/Qwen3.5-9B"])
+    def test_requests_that_are_named_start_and_one_more_does_not(self, surely: bool, name: str) -> None:
+        deployment = Deployment(model=load_model(name), gpu=gpu("h100"), vllm="0.33.0")
+        most = most_requests(deployment, MemoryRequest(), surely=surely)
+        starts = surely_starts if surely else starts_by_best
+        assert starts(deployment.model_copy(update={"max_num_seqs": most}), MemoryRequest())
+        if most < MOST_SEQS:
+            assert not starts(deployment.model_copy(update={"max_num_seqs": most + 1}), MemoryRequest())
+
+    @pytest.mark.parametrize("surely", [True, False])
+    @pytest.mark.parametrize(
+        ("name", "card", "ranks"),
+        [
+            ("Qwen/Qwen3-8B", "l4", 1), ("openai/gpt-oss-120b", "h100", 1), ("google/gemma-3-27b-it", "h100", 1),
+            ("meta-llama/Llama-3.3-70B-Instruct", "h100", 2), ("meta-llama/Llama-4-Scout-17B-16E-Instruct", "h100", 8),
+        ],
+    )  # fmt: skip
+    def test_a_length_that_is_named_starts_and_the_next_does_not(
+        self, surely: bool, name: str, card: str, ranks: int
+    ) -> None:
+        """The budget is that of the length found: longer requests have larger buffers."""
+        deployment = Deployment(model=load_model(name), gpu=gpu(card), tensor_parallel_size=ranks)
+        longest = longest_model_len(deployment, MemoryRequest(), surely=surely)
+        starts = surely_starts if surely else starts_by_best
+        assert 0 < longest < deployment.model.max_model_len
+        at = deployment.model_copy(update={"max_model_len": longest})
+        assert starts(at, MemoryRequest())
+        assert not starts(deployment.model_copy(update={"max_model_len": longest + 1}), MemoryRequest())
+        assert longest_model_len(at, MemoryRequest(), surely=surely) == longest
 
     def test_utilization(self) -> None:
         deployment, resolution, budget = ask(max_model_len=8192)
-        least = least_utilization(deployment, resolution, budget)
-        assert least is not None
-        assert check_start(*ask(MemoryFlags(utilization=least), max_model_len=8192)).starts != "no"
-        assert check_start(*ask(MemoryFlags(utilization=least - 0.01), max_model_len=8192)).starts == "no"
+        share = least_utilization(deployment, resolution, budget)
+        assert share is not None
+        assert check_start(*ask(MemoryFlags(utilization=share), max_model_len=8192)).starts == "yes"
+        assert check_start(*ask(MemoryFlags(utilization=share - 0.01), max_model_len=8192)).starts != "yes"
         assert least_utilization(*ask(gpu=gpu("t4"))) is None
+
+
+@given(st.integers(0, 3000), st.integers(1, 3000), st.integers(0, 4000))
+def test_searches_find_the_edge(edge: int, most: int, guess: int) -> None:
+    for near in (None, lambda: guess):
+        assert largest(lambda number: number <= edge, most, near) == min(edge, most)
+    assert least(lambda number: number >= edge, 1, most) == (max(edge, 1) if edge <= most else None)
 
 
 def test_requests_by_length() -> None:

@@ -8,10 +8,12 @@ import pytest
 from measured_runs import runs
 
 from cgplan import Deployment, Measured, MemoryFlags, load_model, plan
+from cgplan.errors import InputError
 from cgplan.memory.document import as_document
 from cgplan.memory.document_schema import PlanDocument
 from cgplan.memory.kv.capacity import KVCacheTooSmall
-from cgplan.memory.plan import CapacityPlan, MemoryRequest, plan_of, vllm_estimate
+from cgplan.memory.plan import CapacityPlan, plan_of, vllm_estimate
+from cgplan.memory.request import MemoryRequest
 from cgplan.memory.what_if import Variant, buy_backs, outcome
 from cgplan.releases.gpus import gpu
 
@@ -40,7 +42,7 @@ class TestVerdict:
 
     def test_a_model_that_is_too_large_does_not(self) -> None:
         found = made("deepseek-ai/DeepSeek-V3")
-        assert (found.starts, found.fits, codes(found)) == ("no", False, ["CG560"])
+        assert (found.starts, found.fits, codes(found)) == ("no", False, ["CG597"])
         assert (found.max_model_len_that_fits, found.max_num_seqs_that_fits) == (0, 0)
         assert found.least_utilization is None
 
@@ -97,8 +99,8 @@ class TestVerdict:
         found = made(max_model_len=8192)
         least = found.least_utilization
         assert least is not None
-        assert made(flags=MemoryFlags(utilization=least), max_model_len=8192).fits
-        assert not made(flags=MemoryFlags(utilization=least - 0.01), max_model_len=8192).fits
+        assert made(flags=MemoryFlags(utilization=least), max_model_len=8192).starts == "yes"
+        assert made(flags=MemoryFlags(utilization=least - 0.01), max_model_len=8192).starts != "yes"
 
     def test_every_measured_start_is_said_to_start(self) -> None:
         for run in runs():
@@ -187,7 +189,7 @@ class TestOverride:
     def test_its_fix_starts(self) -> None:
         fix = made(num_gpu_blocks_override=1_000_000).findings[0].fix
         assert fix is not None
-        found = made(num_gpu_blocks_override=int(fix.split()[1]))
+        found = made(num_gpu_blocks_override=int(fix.split()[1].rstrip(",")))
         assert (found.fits, codes(found)) == (True, [])
 
     def test_more_than_the_budget_and_less_than_the_gpu_start(self) -> None:
@@ -196,3 +198,46 @@ class TestOverride:
         over = made(num_gpu_blocks_override=found.best.plan.num_blocks + 100)
         assert (over.fits, codes(over), codes(over, "warning")) == (True, [], ["CG577"])
         assert outcome(Variant("same", over.deployment, over.request)).fits
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"utilization": 0}, {"utilization": 2}, {"utilization": "a"}, {"utilization": float("nan")},
+        {"utilization": True}, {"kv_cache_bytes": -1}, {"kv_cache_bytes": 1.5}, {"reserve_bytes": "1"},
+    ],
+)  # fmt: skip
+def test_flags_that_cannot_be_used_are_refused(fields: dict[str, Any]) -> None:
+    with pytest.raises(InputError) as caught:
+        MemoryFlags(**fields)
+    assert caught.value.where == next(iter(fields))
+
+
+@pytest.mark.parametrize("fields", [{"weights": -1}, {"free": 1.0}, {"total": "1"}, {"graphs": True}])
+def test_measured_values_that_cannot_be_used_are_refused(fields: dict[str, Any]) -> None:
+    with pytest.raises(InputError):
+        Measured(**fields)
+    assert Measured(graphs=-1, graph_estimate=-1).graphs == -1
+
+
+def test_sizes_of_another_machine_are_refused_in_python_too() -> None:
+    with pytest.raises(InputError) as caught:
+        made(known=Measured(free=200 * GIB))
+    assert caught.value.where == "--free-bytes"
+    with pytest.raises(InputError):
+        made(kv_bytes=900 * GIB)
+
+
+def test_numbers_that_look_the_same_are_told_in_bytes() -> None:
+    near = KVCacheTooSmall(20096, 2763 * 2**20 + 1, 2763 * 2**20, 0).message
+    assert "needs 2897215489 bytes of KV cache, and there are 2897215488 bytes" in near
+    assert "needs 2.00 GiB of KV cache, and there are 1.00 GiB" in KVCacheTooSmall(20096, 2 * GIB, GIB, 0).message
+
+
+def test_the_override_has_to_fit_into_given_bytes() -> None:
+    """A block of Qwen3 8B has 2.25 MiB: 4,096 of them are 9 GiB."""
+    assert made(kv_bytes=9 * GIB, num_gpu_blocks_override=4096).fits
+    over = made(kv_bytes=9 * GIB, num_gpu_blocks_override=4097)
+    assert (over.starts, codes(over)) == ("no", ["CG577"])
+    assert over.max_model_len_that_surely_starts == 0
+    assert not outcome(Variant("same", over.deployment, over.request)).fits

@@ -61,26 +61,28 @@ class TestCertainFailures:
         assert plan(line.model_copy(update={"max_num_seqs": 512}), MemoryFlags(0.95)).starts == "yes"
 
     def test_b02_nothing_left_beside_the_weights(self) -> None:
-        """The arithmetic alone: what the profile run took is worked back from the result.
-
-        The plan's own estimate of it is 1.8 GiB less, why is not known, so the line alone is said to start.
-        """
+        """Another checkpoint's shape stands in for RedHatAI's, whose weights the log has."""
         case = CASES["B02"]
         line = deployed(
             "0.19.1", "nvidia/Qwen3.6-35B-A3B-NVFP4", "rtx5090",
             max_model_len=8192, kv_cache_dtype="fp8_e4m3", max_num_batched_tokens=8192, max_num_seqs=32,
             enable_prefix_caching=True,
         )  # fmt: skip
-        known = Measured(
-            weights=size(case["weights_gib"]), total=size(case["total_gib"]),
-            activation=size(case["profile_gib_worked_back"]), non_torch=0,
-        )  # fmt: skip
+        # From the line alone it is open; with the weights of the log it does not start.
+        assert plan(line, MemoryFlags(0.8)).starts == "unsure"
+        known = Measured(weights=size(case["weights_gib"]))
         made = plan(line, MemoryFlags(0.8), known=known)
-        assert (made.starts, found(made, "CG560").severity) == ("no", "error")
-        assert min(made.best.kv_bytes) / GIB == pytest.approx(case["kv_gib"], abs=0.03)
+        assert (made.fits, made.starts) == (False, "unsure")
+        assert {"CG560", "CG561"} & codes(made)
+        assert min(made.best.kv_bytes) / GIB == pytest.approx(case["kv_gib"], abs=0.2)
         assert made.least_utilization is not None
-        assert 0.8 < made.least_utilization <= 0.9
-        assert plan(line, MemoryFlags(0.9), known=known).starts == "yes"
+        assert 0.8 < made.least_utilization <= 0.91
+        assert plan(line, MemoryFlags(0.9), known=known).fits
+        # Without images, and with fewer tokens a step; 2,048, as advised there, are fewer than a block of 2,096 has.
+        text = line.model_copy(update={"language_model_only": True, "max_num_batched_tokens": 4096})
+        assert plan(text, MemoryFlags(0.8), known=known).fits
+        fewer = text.model_copy(update={"max_num_batched_tokens": 2048})
+        assert not plan(fewer, MemoryFlags(0.8), known=known).fits
 
     @pytest.mark.parametrize("kv_bytes", [None, 60 * GIB])
     def test_b04_vocabulary(self, kv_bytes: int | None) -> None:
@@ -198,7 +200,7 @@ class TestSuggestedSize:
         assert (sizes.printed + off) / GIB == pytest.approx(case["printed_gib"], abs=0.011)
         assert (sizes.right + off) / GIB == pytest.approx(case["right_gib"], abs=0.011)
         assert (sizes.right_full + buffers) / GIB == pytest.approx(case["right_full_gib"], abs=0.011)
-        assert str(sizes.right) in str(found(made, "CG591").fix)
+        assert str(sizes.right) in str(found(made, "CG525").fix)
         assert "CG590" not in codes(made)  # the graphs really were that large
         assert as_document(made)["suggested_kv_bytes"]["printed"] == sizes.printed
 
@@ -209,7 +211,7 @@ class TestSuggestedSize:
         sizes = suggestion(made.budget, made.budget.tightest, release)
         assert sizes is not None
         assert not sizes.counts_twice
-        assert "CG591" not in codes(made)
+        assert "CG525" not in codes(made)
 
     def test_nothing_is_suggested_beside_given_bytes(self) -> None:
         made = plan(deployed("0.33.0", QWEN), MemoryFlags(kv_cache_bytes=8 * GIB))
@@ -247,9 +249,9 @@ class TestEstimates:
         known = Measured(weights=size(65))
         model, card = "Qwen/Qwen3.5-122B-A10B", "rtx-pro-6000"
         made = plan(deployed("0.26.0", model, card, max_num_batched_tokens=29818, **fields), known=known)
-        assert "29818 batched tokens" in found(made, "CG595").message
+        assert "29818 batched tokens" in found(made, "CG529").message
         less = plan(deployed("0.26.0", model, card, max_num_batched_tokens=2048, **fields), known=known)
-        assert "CG595" not in codes(less)
+        assert "CG529" not in codes(less)
 
     def test_c05_negative_on_shared_memory(self) -> None:
         """What vLLM makes of it, and the bytes to give instead. Both are 3 GiB above the report."""
@@ -331,7 +333,7 @@ class TestOutsideTheBudget:
         )  # fmt: skip
         made = plan(line, MemoryFlags(0.98), known=Measured(total=size(case["total_gib"])))
         assert made.starts != "yes"
-        assert f"--gpu-memory-utilization {case['works']} or less" in str(found(made, "CG504").fix)
+        assert f", {case['works']} of the GPU" in found(made, "CG504").message
 
     def test_c13_graphs_are_not_to_blame(self) -> None:
         case = CASES["C13"]

@@ -5,12 +5,20 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from cgplan.memory.profile.cuda_graphs import kernel_nodes, new_graph, recorded
+from cgplan.memory.profile.descriptors import Descriptor
+from cgplan.memory.profile.engine import Made, Prepared
+from cgplan.memory.profile.measure import measure
+from cgplan.vocabulary import CUDAGraphMode
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
@@ -84,13 +92,15 @@ def test_a_quarter_of_the_graphs_tells_what_all_take(model: str, tmp_path: Path)
 
 
 def test_graphs_are_faster_than_eager_steps_at_batch_1(tmp_path: Path) -> None:
-    _, made, said = profile(
-        "--model", "meta-llama/Llama-3.1-8B-Instruct", "--vllm", "0.25.1", "--times", "1,512", folder=tmp_path
-    )
+    options = ("--model", "meta-llama/Llama-3.1-8B-Instruct", "--vllm", "0.25.1", "--times", "1,512")
+    _, made, said = profile(*options, folder=tmp_path)
     first = made["profile"]["ranks"][0]["steps"][0]
     assert first["full"]["median"] < first["piecewise"]["median"] < first["eager"]["median"], said
     assert first["kernels"] > 300
     assert made["profile"]["launch_bound_up_to"] >= 1
+    rank = made["profile"]["ranks"][0]
+    assert rank["seconds"] < 30
+    assert rank["peak_bytes"] - rank["weights_bytes"] - rank["kv_bytes"] - rank["pool_bytes"] < 512 * MIB
 
 
 @pytest.mark.parametrize("name", ["waits", "shapes", "copies", "elsewhere"])
@@ -127,3 +137,74 @@ def test_two_ranks_agree(tmp_path: Path) -> None:
     assert status == 0, said
     first, second = (one["graph_bytes"]["auto"]["best"] for one in made["profile"]["ranks"])
     assert abs(first - second) <= 0.1 * max(first, second)
+
+
+class Failing:
+    """An engine whose third capture fails."""
+
+    name = "failing"
+
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
+        self.held: list[Any] = []
+        self.captures = 0
+
+    def needs_bytes(self) -> int:
+        return 0
+
+    def prepare(self) -> Prepared:
+        self.held.append(torch.zeros(1 << 20, device="cuda"))
+        return Prepared(1 << 22, 0)
+
+    def warm_up(self, descriptor: Descriptor) -> None:
+        self.held[0].add_(1)
+
+    def capture(self, descriptor: Descriptor) -> Made:
+        self.captures += 1
+        if self.captures == 3:
+            raise self.error
+        graph = new_graph()
+        with recorded(graph, torch.cuda.graph_pool_handle()):
+            self.held[0].add_(1)
+        self.held.append(graph)
+        return Made(1, kernel_nodes(graph))
+
+    def replay(self, descriptor: Descriptor) -> None: ...
+
+    def eager(self, num_tokens: int) -> None:
+        self.held[0].add_(1)
+
+    def release(self) -> None:
+        self.held.clear()
+
+    def fingerprint(self) -> dict[str, Any]:
+        return {"engine": self.name}
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (torch.cuda.OutOfMemoryError("Tried to allocate 2.00 GiB"), "out of memory: Tried to allocate 2.00 GiB"),
+        (KeyboardInterrupt(), "interrupted"),
+        (RuntimeError("CUDA error: operation not permitted"), "RuntimeError: CUDA error: operation not permitted"),
+    ],
+)
+def test_whatever_happens_what_was_measured_is_kept_and_all_is_released(error: BaseException, said: str) -> None:
+    graphs = [Descriptor(CUDAGraphMode.FULL, size, size) for size in (8, 4, 2, 1)]
+    found = measure(Failing(error), graphs)
+    assert found.stopped == said
+    assert [one.descriptor.num_tokens for one in found.captured] == [8, 4]
+    assert [one.nodes for one in found.captured] == [1, 1]
+    assert found.left_bytes == 0
+
+
+def test_ctrl_c_ends_with_a_marked_record(tmp_path: Path) -> None:
+    record = tmp_path / "out.json"
+    line = [sys.executable, "-m", "cgplan", "profile", "--model", "Qwen/Qwen3-30B-A3B", "--sample", "all"]
+    running = subprocess.Popen([*line, "--json", str(record)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    time.sleep(13)
+    running.send_signal(signal.SIGINT)
+    said = running.communicate(timeout=60)[0].decode()
+    assert running.returncode in (1, 130), said
+    if running.returncode == 1:
+        assert json.loads(record.read_text())["profile"]["stopped"] == "interrupted"

@@ -70,7 +70,10 @@ def test_spelling_does_not_count(name: str) -> None:
     assert gpu(name) == Gpu()
 
 
-@pytest.mark.parametrize(("name", "near"), [("h1000", "h100"), ("a1oo", "a100"), ("", "known:"), ("zzzzzz", "known:")])
+@pytest.mark.parametrize(
+    ("name", "near"),
+    [("h1000", "h100"), ("a1oo", "a100"), ("", "`cgplan gpus` lists"), ("zzzzzz", "`cgplan gpus` lists")],
+)
 def test_an_unknown_gpu_is_refused_with_the_nearest(name: str, near: str) -> None:
     with pytest.raises(InputError) as caught:
         gpu(name)

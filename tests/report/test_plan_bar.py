@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cgplan import Deployment, load_model, plan
-from cgplan.report.plan_bar import Part, cells, parts_of
+from cgplan.report.plan_bar import FREE, Part, cells, parts_of
 
 SIZES = st.lists(st.integers(1, 1 << 40), min_size=1, max_size=7)
 
@@ -35,12 +35,12 @@ def test_the_parts_are_the_gpu() -> None:
     assert made.budget is not None
     parts = parts_of(made.budget, made.budget.tightest)
     assert sum(part.size for part in parts) == made.budget.total.best
-    assert [part.name for part in parts][-1] == "free"
+    assert [part.name for part in parts][-1] == FREE
 
 
 def test_what_does_not_fit_leaves_nothing_free() -> None:
     made = plan(Deployment(model=load_model("deepseek-ai/DeepSeek-V3")))
     assert made.budget is not None
     parts = parts_of(made.budget, made.budget.tightest)
-    assert "free" not in [part.name for part in parts]
+    assert FREE not in [part.name for part in parts]
     assert sum(part.size for part in parts) > made.budget.total.best

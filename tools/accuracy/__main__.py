@@ -2,6 +2,7 @@
 
     python tools/accuracy            prints the tables and writes docs/accuracy.md
     python tools/accuracy --check    writes nothing; exit status 1 where the page is not what would be written
+    python tools/accuracy FILE ...   the same of records of `cgplan logs --save` alone; writes nothing
 
 Exit status 1 as well where a limit is missed: the KV pool within 1.5 % in the median and 5 % at the 90th percentile,
 graph memory within 8 % and 20 %, and every KV number reached or explained.
@@ -15,7 +16,7 @@ from pathlib import Path
 from components import COMPONENTS, errors, quantile
 from kv_cache import check
 from page import page, reason
-from runs import runs
+from runs import own_run, runs
 
 PAGE = Path(__file__).parents[2] / "docs" / "accuracy.md"
 LIMITS = {
@@ -26,6 +27,9 @@ LIMITS = {
 
 
 def main(arguments: list[str]) -> int:
+    own = [Path(word) for word in arguments if not word.startswith("--")]
+    if own:
+        return _own(own)
     measured_runs, left_out = runs("memory_runs.jsonl")
     more, more_left_out = runs("h200_vllm_0.25.1_more.jsonl")
     kv_runs, kv_left_out = runs("kv_runs.jsonl")
@@ -50,6 +54,17 @@ def main(arguments: list[str]) -> int:
         return int(stale or bool(missed))
     PAGE.write_text(text, encoding="utf-8")
     return int(bool(missed))
+
+
+def _own(paths: list[Path]) -> int:
+    """Predicted against what the user's own starts took, a line for each component of each record."""
+    for path in paths:
+        run = own_run(path)
+        for component in COMPONENTS:
+            for one in errors(component, [run]):
+                held = "inside" if one.covered else "outside"
+                print(f"{run.name}  {component.name}: {one.error:+.1%}, {held} the bounds")
+    return 0
 
 
 def _is_changed(run: object) -> bool:

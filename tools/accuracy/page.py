@@ -21,7 +21,7 @@ with pipeline parallelism are left out: their logs mix the values of several ran
 cache are worked out from the model's shape, nothing is fitted to these rows. What lies outside torch is a constant
 measured on these GPUs. The coefficients of graph memory are fitted to rows among these; figures with each model left
 out of its own fit are in [graph-memory.md](graph-memory.md). Rows g3-4b and q35-4b were started with no images allowed
-(`--limit-mm-per-prompt`), which the budget does not model: it plans for the vision encoder.
+(`--limit-mm-per-prompt`): without the vision encoder.
 """
 KV = """\
 ## The KV cache, given its bytes

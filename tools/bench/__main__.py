@@ -18,6 +18,8 @@ import tempfile
 import time
 from pathlib import Path
 
+import logs
+
 BARE = """
 import typer, pydantic, rich
 app = typer.Typer()
@@ -182,6 +184,7 @@ def main() -> int:
             "at most 6",
             version <= 6,
         ),
+        *logs.rows(),
     ]
     print(f"Python {sys.version.split()[0]}, {os.cpu_count()} cores, {RUNS} pairs a ratio, medians")
     for what, figure, limit, good in rows:

@@ -6,11 +6,12 @@ Where vLLM refuses an option, the line is read again without it, so that one fau
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, NamedTuple
 
 from ...deployment import LATEST
 from ...errors import CgplanError, InputError, StartupError, shorten
+from ...light_dataclass import dataclass
 from ...model_shape import ModelShape
 from ...releases import canonical, is_known, nearest
 from ...sections import Gpu, Software

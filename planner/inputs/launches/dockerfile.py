@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import NamedTuple
 
 from ...errors import InputError
+from ...light_dataclass import dataclass
 from .image import is_vllm_image, release_of
 from .joined import Joined
 from .launch import EnvVariable, Hints, Launch, Reading, Remark, Source

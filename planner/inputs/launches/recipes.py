@@ -8,8 +8,9 @@ until it is chosen, each strategy that the recipe changes, and the commands of t
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from ...light_dataclass import dataclass
 from .image import release_of
 from .launch import EnvVariable, Hints, Launch, LaunchToken, Reading, Remark, Source
 from .recipe_guide import of_guide

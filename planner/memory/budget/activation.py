@@ -7,10 +7,11 @@ compiled, the vision encoder. Sources stand beside each moment.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from ...deployment import Deployment
+from ...light_dataclass import dataclass
 from ...model_shape import ModelShape
 from ...releases import canonical, facts
 from ...resolve import Resolution
@@ -19,9 +20,12 @@ from ...vocabulary import CompilationMode, Runner
 from ...weight_shape import Matrix, WeightShape
 from ..estimates import MIB, Interval, between, exactly
 from ..layers.pipeline_stages import stage_ranges
+from .encoder import EncoderStep, encoder_run, takes_media
 from .weights import ITEM_BYTES
 
 _HOPPER = 9
+_BLACKWELL_CARDS = 12
+SEEN_IN_REPORTS = "seen in reports"
 _WIDE_LOGITS_ROWS = 8
 """Rows from which on the Triton sampler works, v1/sample/ops/topk_topp_sampler.py:190 @ 0.19.1."""
 
@@ -100,20 +104,28 @@ class _Step:
         self.ranks = deployment.tensor_parallel_size
         self.hidden = self.tokens * model.hidden_size * self.item
         self.compiles = resolution.compilation_mode is CompilationMode.VLLM_COMPILE
+        run = encoder_run(deployment, resolution, first)
+        self.encoder = EncoderStep(deployment, run, self.item) if run is not None else None
 
     def peak(self) -> StageActivation:
         """The highest moment."""
         held = self._held()
         sampler = 0
+        if self.deployment.mm_encoder_only:
+            # gpu_model_runner.py, _dummy_run: the language model is not there.
+            terms = (self.encoder.terms() if self.encoder is not None else {}) | {"cublas": held["cublas"]}
+            total = sum(terms.values())
+            sums = {"encoder": total}
+            return StageActivation(self._interval(sums, {"encoder": terms}), "encoder", terms, sums)
         moments = {"forward": self._forward()}
-        # A multimodal model embeds its tokens outside the compiled graph.
-        if self.compiles and self.first and not self.model.is_multimodal_model:
+        # A model that takes images embeds its tokens outside the compiled graph.
+        if self.compiles and self.first and not takes_media(self.deployment):
             moments["compilation"] = self._compilation()
         if self.last and self.model.runner_type == "generate":
             moments["sampler"] = self._sampler()
             sampler = sum(size for name, size in moments["sampler"].items() if name != "sampler workspace")
-        if self._runs_encoder():
-            moments["encoder"] = self._encoder()
+        if self.encoder is not None:
+            moments["encoder"] = self.encoder.terms() | {"cublas": held["cublas"]}
         for name in ("forward", "sampler"):
             if name in moments:
                 moments[name].update(held)
@@ -130,18 +142,23 @@ class _Step:
     def _interval(self, sums: dict[str, int], moments: dict[str, dict[str, int]]) -> Interval:
         """Low: kernels come from the compile cache, so none is timed. High: by what is known of the layers."""
         best = max(sums.values())
-        without = {name: size - moments[name].get("timing", 0) for name, size in sums.items() if name != "compilation"}
+        without = {
+            name: size - moments[name].get("timing", 0) - moments[name].get(SEEN_IN_REPORTS, 0)
+            for name, size in sums.items()
+            if name != "compilation"
+        }
         spread = float(self.facts["spread"])
         weights = self.weights
         if weights is None or (weights.experts_per_token and "every layer" in weights.unsure):
             spread = float(self.facts["spread_encoder"])
         elif weights.experts_per_token or self.model.is_hybrid:
             spread = float(self.facts["spread_experts"])
-        if self._runs_encoder():
+        if self.encoder is not None:
             spread = float(self.facts["spread_encoder"])
         low = max(without.values()) * (1 - spread / 2)
         high = best * (1 + spread) + 32 * MIB
-        if self.model.is_multimodal_model and (weights is None or weights.vision is None):
+        unknown = weights is None or weights.vision is None
+        if unknown and takes_media(self.deployment):
             high += int(self.facts["unknown_encoder_bytes"])
         return between(low, best, high, "the tensors alive in the profile run")
 
@@ -151,8 +168,8 @@ class _Step:
         held = {"cublas": int(workspace), "experts": self._expert_workspace()}
         if not self.first:
             held["pipeline"] = 2 * self.hidden
-        if self._runs_encoder():
-            held |= self._encoded()
+        if self.encoder is not None:
+            held |= self.encoder.held()
         return held
 
     def _sampler(self) -> dict[str, int]:
@@ -197,7 +214,13 @@ class _Step:
         terms = {label if label != "experts" else "expert layer": layers[name]}
         if self.compiles:
             terms["timing"] = self._l2_bytes()
+        if self.deployment.gpu.major == _BLACKWELL_CARDS and self._is_nvfp4():
+            terms[SEEN_IN_REPORTS] = int(self.facts["nvfp4_cards_bytes"])
         return terms
+
+    def _is_nvfp4(self) -> bool:
+        schemes = self.weights.schemes if self.weights is not None else ()
+        return any(scheme.name.startswith("nvfp4") for scheme in schemes)
 
     def _residual(self) -> int:
         return self.hidden * int(self.facts["residual_copies"])
@@ -223,9 +246,25 @@ class _Step:
         if "mixer" in widths:
             widths["mixer"] += self.hidden  # the layer writes into a buffer for its output
         totals = {part: size + self._residual() for part, size in widths.items()}
+        for part in ("mlp", "experts"):
+            if part in totals:
+                totals[part] += self._held_states()
         if self.model.use_mla:
             totals["attention"] = widths.get("attention", 0) + self.hidden + self._mla_workspace()
         return totals
+
+    def _held_states(self) -> int:
+        """What a gated delta layer leaves alive while the MLP behind it runs, until 0.26: its projection and output.
+
+        The pieces of the compiled graph are called with them. In one run of 0.25.1 it was 640 MiB, all of it this.
+        """
+        if not self.facts["holds_gated_delta"] or "GDN_ATTN" not in self.model.mamba_backends or not self.compiles:
+            return 0
+        assert self.weights is not None
+        mixers = [m for m in self.weights.matrices if m.part == "mixer" and any(i in self.layers for i in m.layers)]
+        inner = max((m.rows for m in mixers if "in_proj_qkv" in m.name), default=0)
+        outer = max((m.columns for m in mixers if m.name.endswith("out_proj")), default=0)
+        return (inner + 2 * outer) // self.ranks * self.tokens * self.item
 
     def _layer(self, matrix: Matrix) -> int:
         """Outputs of a layer's first projection and what follows on it."""
@@ -284,42 +323,6 @@ class _Step:
         active = width // 2 if weights.gated_mlp else width
         tokens = self.tokens * (self.deployment.data_parallel_size if self.deployment.enable_expert_parallel else 1)
         return tokens * weights.experts_per_token * (max(active, inner) + max(width, inner)) * self.item
-
-    def _runs_encoder(self) -> bool:
-        weights = self.weights
-        if not self.first or weights is None or weights.vision is None or not self.model.is_multimodal_model:
-            return False
-        return self.resolution.runner is Runner.V1 or bool(self.facts["v2_runs_encoder"])
-
-    def _items(self) -> tuple[int, int]:
-        """Images of the largest size that fill the encoder's budget, and their tokens."""
-        assert self.weights is not None
-        assert self.weights.vision is not None
-        each = self.weights.vision.tokens_per_item or self.tokens
-        budget = max(self.tokens, each)
-        return max(1, budget // each), each
-
-    def _encoded(self) -> dict[str, int]:
-        """v1/worker/gpu_model_runner.py, profile_run: pixels and outputs of the images stay until its end."""
-        assert self.weights is not None
-        assert self.weights.vision is not None
-        items, each = self._items()
-        tokens = items * each
-        pixels = tokens * self.weights.vision.values_per_token * self.item
-        return {"pixels": pixels, "encoder outputs": tokens * self.model.hidden_size * self.item}
-
-    def _encoder(self) -> dict[str, int]:
-        """The encoder's own step: residual and MLP of its patches."""
-        assert self.weights is not None
-        vision = self.weights.vision
-        assert vision is not None
-        items, each = self._items()
-        patches = items * each * vision.patches_per_token
-        step = patches * self.item
-        return self._encoded() | {
-            "encoder residual": step * 3 * vision.hidden_size,
-            "encoder mlp": step * 2 * max(vision.intermediate_size, 2 * vision.hidden_size),
-        }
 
     def _l2_bytes(self) -> int:
         """The buffer that empties the L2 cache before a kernel is timed."""

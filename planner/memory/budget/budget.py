@@ -6,12 +6,13 @@ Source: vllm/v1/worker/gpu_worker.py:653-820, vllm/v1/worker/utils.py:716-772 an
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from fractions import Fraction
+from dataclasses import replace
 from math import ceil, sqrt
 from typing import Any
 
 from ...deployment import Deployment
+from ...errors import InputError
+from ...light_dataclass import dataclass
 from ...releases import canonical, facts, holds
 from ...resolve import Resolution
 from ...resolve.memory_deduction import Deduction, graph_memory_deducted
@@ -21,7 +22,7 @@ from ..estimates import GIB, Interval, between, exactly, total
 from . import non_torch as outside
 from .activation import Activation, estimate_activation
 from .activation import measured as measured_activation
-from .rules import FREE_MEMORY, MANUAL, NO_ROOM_TO_CAPTURE, NOT_COUNTED, WARM_UP
+from .shortages import shortages
 from .weights import ITEM_BYTES, Weights, estimate_weights
 from .weights import measured as measured_weights
 
@@ -38,6 +39,9 @@ class Measured:
         graphs: what capture takes.
         graph_estimate: what vLLM estimates for it.
         source: where they are from.
+
+    Raises:
+        InputError: a value is no whole number of bytes; those of graphs alone may be below 0, as differences are.
     """
 
     weights: int | None = None
@@ -49,6 +53,12 @@ class Measured:
     graph_estimate: int | None = None
     source: str = "measured"
 
+    def __post_init__(self) -> None:
+        for name in ("weights", "activation", "non_torch", "total", "free"):
+            _check_bytes(getattr(self, name), name)
+        for name in ("graphs", "graph_estimate"):
+            _check_bytes(getattr(self, name), name, least=None)
+
 
 @dataclass(frozen=True)
 class MemoryFlags:
@@ -58,11 +68,30 @@ class MemoryFlags:
         utilization: --gpu-memory-utilization; None: the release's default.
         kv_cache_bytes: --kv-cache-memory-bytes, or None.
         reserve_bytes: kept from the KV cache for decoding images in the front end.
+
+    Raises:
+        InputError: utilization is no share above 0 to 1, or bytes are no whole number from 0 on.
     """
 
     utilization: float | None = None
     kv_cache_bytes: int | None = None
     reserve_bytes: int = 0
+
+    def __post_init__(self) -> None:
+        share = self.utilization
+        if share is not None and (isinstance(share, bool) or not isinstance(share, (int, float)) or not 0 < share <= 1):
+            raise InputError(
+                f"{share!r} is no share of a GPU", code="CG903", where="utilization", fix="give a number above 0 to 1"
+            )
+        _check_bytes(self.kv_cache_bytes, "kv_cache_bytes")
+        _check_bytes(self.reserve_bytes, "reserve_bytes")
+
+
+def _check_bytes(size: object, name: str, least: int | None = 0) -> None:
+    if size is None or (type(size) is int and (least is None or size >= least)):
+        return
+    fix = "give whole bytes" if least is None else "give whole bytes, 0 or more"
+    raise InputError(f"{size!r} is no number of bytes", code="CG903", where=name, fix=fix)
 
 
 @dataclass(frozen=True)
@@ -161,7 +190,7 @@ def estimate_budget(
     known = known or Measured()
     stages = deployment.pipeline_parallel_size
     if known.weights is None:
-        weights = weights or estimate_weights(deployment)
+        weights = weights or estimate_weights(deployment, resolution)
     else:
         weights = measured_weights([known.weights] * stages, known.source)
     activation = estimate_activation(deployment, resolution)
@@ -248,7 +277,7 @@ def budget(
             )
         )
     made = Budget(whole, free, share, requested, tuple(stages), deduction, flags.kv_cache_bytes is not None)
-    return replace(made, findings=tuple(_findings(made, deployment, resolution)))
+    return replace(made, findings=tuple(shortages(made, deployment, resolution)))
 
 
 def _share(whole: Interval, share: float) -> Interval:
@@ -314,65 +343,3 @@ def _keeps_tokens(deployment: Deployment) -> bool:
     if spec is None or not holds(canonical(deployment.vllm), "0.32.0"):
         return False
     return (spec.method or ("ngram" if spec.model is None else "")).lower() in ("ngram", "ngram_gpu")
-
-
-def _findings(made: Budget, deployment: Deployment, resolution: Resolution) -> list[Finding]:
-    found = [*_free_memory(made)]
-    worst = min(made.stages, key=lambda stage: stage.unused.best)
-    if worst.unused.best < 0 and worst.kv_cache.best > 0:
-        severity = "error" if worst.unused.high < 0 else "warning"
-        if made.is_manual:
-            text = f"the KV cache that was asked for is {-worst.unused.best / GIB:.2f} GiB more than the GPU holds"
-            least = max(0, worst.kv_cache.best + worst.unused.best)
-            fix = f"--kv-cache-memory-bytes {least} or less"
-            found.append(Finding(MANUAL.code, severity, text, fix, "--kv-cache-memory-bytes"))
-        else:
-            text = f"CUDA runs out of memory: the graphs need {-worst.unused.best / GIB:.2f} GiB more than stays free"
-            share = (made.requested.best + worst.unused.best) / made.total.best
-            fix = f"--gpu-memory-utilization {_down(share)} or less, or fewer capture sizes"
-            found.append(Finding(NO_ROOM_TO_CAPTURE.code, severity, text, fix, "--gpu-memory-utilization"))
-    found += _warm_up(made, resolution.max_num_seqs)
-    first = made.stages[0]
-    if resolution.runner is Runner.V2 and not first.counts_buffers and first.buffers.best > GIB // 4:
-        text = f"{first.buffers.best / GIB:.2f} GiB of buffers come on top of --gpu-memory-utilization"
-        found.append(Finding(NOT_COUNTED.code, "info", text, NOT_COUNTED.instead, "--max-num-seqs"))
-    return found
-
-
-PIECES = 0.65
-"""Of what the sampler takes, the share that torch could not find in one piece: 1.78 of 2.76 GiB, seen in one log."""
-
-
-def _warm_up(made: Budget, rows: int) -> list[Finding]:
-    """The sampler runs again when capture is done; what stays free has to hold it."""
-    worst = min(made.stages, key=lambda stage: stage.unused.best - stage.sampler)
-    # A warning errs on the side of graphs that take more.
-    spare = worst.unused.best - (worst.graphs.high - worst.graphs.best) - worst.sampler
-    if worst.kv_cache.best <= 0 or worst.unused.best < 0 or spare >= PIECES * worst.sampler:
-        return []
-    text = (
-        f"the sampler's warm-up with {rows} rows takes {worst.sampler / GIB:.2f} GiB beside the KV cache,"
-        f" and {worst.unused.best / GIB:.2f} GiB stay free, in pieces: it may run out of memory"
-    )
-    share = _down((made.requested.best + spare - PIECES * worst.sampler) / made.total.best)
-    fix = f"--gpu-memory-utilization {share}, or --max-num-seqs {max(1, rows // 2)}"
-    return [Finding(WARM_UP.code, "warning", text, fix, "--max-num-seqs")]
-
-
-def _free_memory(made: Budget) -> list[Finding]:
-    """vllm/v1/worker/utils.py:761: the check that comes first, and asks for the share whatever the KV cache is."""
-    if made.requested.best <= made.free.best:
-        return []
-    severity = "error" if made.requested.low > made.free.high else "warning"
-    text = (
-        f"{made.requested.best / GIB:.2f} GiB are asked for and about {made.free.best / GIB:.2f} GiB are free:"
-        " vLLM refuses to start"
-    )
-    share = _down(made.free.best / made.total.best)
-    where = "--gpu-memory-utilization"
-    return [Finding(FREE_MEMORY.code, severity, text, f"--gpu-memory-utilization {share} or less", where)]
-
-
-def _down(share: float) -> str:
-    """A share rounded down to two digits, as operators write it."""
-    return f"{max(0.01, int(Fraction(share).limit_denominator(10**6) * 100) / 100):.2f}"

@@ -49,7 +49,7 @@ def _found(
 ) -> Iterator[Finding]:
     stage = made.tightest
     taken = max(stage.graphs.best, 0)
-    yield from (found for found in resolution.findings if found.code == NOT_STORED.code)
+    yield from (found for found in resolution.noted if found.code == NOT_STORED.code)
     if NOT_SAID in stage.weights.source:
         text = "weights: " + stage.weights.source.partition("; ")[2]
         yield Finding(STORED_BY_NAME.code, "warning", text, STORED_BY_NAME.instead, "--model")

@@ -13,11 +13,12 @@ IMPLAUSIBLE = Rule(
     source="vllm/v1/worker/gpu_worker.py:707-757",
 )
 SUGGESTED_TWICE = Rule(
-    "CG591",
+    "CG525",
     title="The --kv-cache-memory value that vLLM's log suggests takes the graphs off twice.",
     why="The peak in its sum holds the estimate already, and what capture took is taken off as well.",
     example="178 GiB with graphs of 64 GiB: -20.83 GiB is suggested, 36.62 GiB are right.",
-    instead="Use the value that the plan gives, or add the estimate that the log prints to the suggested one.",
+    instead="Use the value that `cgplan plan` gives, or that of the line `Available KV cache memory`, or add what the"
+    " graphs took and 0.15 GiB.",
     source="vllm/v1/worker/gpu_worker.py:1013-1068",
     since="0.27.1",
 )
@@ -38,7 +39,7 @@ FROM_TWO_SIZES = Rule(
     source="vllm/v1/worker/gpu/cudagraph_utils.py:1026-1036",
 )
 GATED_DELTA = Rule(
-    "CG595",
+    "CG529",
     title="Transient memory of gated delta layers is taken for graphs.",
     why="Reports show an estimate that grows with --max-num-batched-tokens, by 16 bytes a token and element of the"
     " value heads, and graphs that do not. Which step takes it is not known.",

@@ -58,6 +58,15 @@ WARM_UP = Rule(
     instead="Lower --max-num-seqs, or --gpu-memory-utilization.",
     source="vllm/v1/worker/gpu_worker.py:996-1068",
 )
+WEIGHTS = Rule(
+    "CG597",
+    title="The weights of each GPU must fit into its memory.",
+    why="They are loaded first. What does not fit ends the start with CUDA out of memory, whatever the share is that"
+    " vLLM may take.",
+    example="Llama 3.3 70B in bfloat16 has 131 GiB; an H100 has 79 GiB, so four share them.",
+    instead="Spread the model over more GPUs, or take a quantised checkpoint.",
+    source="vllm/v1/worker/gpu_worker.py:594-612",
+)
 NOT_THE_MODELS = Rule(
     "CG917",
     title="The tensors of --weights do not look like those of the model.",

@@ -34,11 +34,27 @@ def suggestion(made: Budget, stage: StageBudget, release: str) -> Suggestion | N
     """What the rank of `stage` suggests; None: --kv-cache-memory-bytes is given, and nothing is suggested."""
     if made.is_manual:
         return None
-    reserve = int(facts("budget", canonical(release))["requested"]["suggestion_reserve"])
-    taken = stage.weights.best + stage.non_torch.best + stage.activation.best + stage.graphs.best + reserve
+    taken = stage.weights.best + stage.non_torch.best + stage.activation.best + stage.graphs.best
     if stage.counts_buffers:
         taken += stage.buffers.best
     # Since the two-term budget the peak that is printed holds the estimate, if that is taken off at all.
     twice = stage.deducted.best if stage.counts_buffers else 0
-    right, full = made.requested.best - taken, made.free.best - taken
+    return suggested(made.requested.best, made.free.best, taken, twice, release)
+
+
+def suggested(requested: int, free: int, taken: int, twice: int, release: str) -> Suggestion:
+    """What the log suggests, and what would be right, in bytes.
+
+    Args:
+        requested, free: what vLLM asked for, and what was free.
+        taken: by weights, libraries, the peak without the graphs' estimate, and the graphs as captured.
+        twice: the estimate, where the printed peak holds it beside what the graphs took.
+    """
+    reserve = reserve_of(release)
+    right, full = requested - taken - reserve, free - taken - reserve
     return Suggestion(right - twice, right, full - twice, full)
+
+
+def reserve_of(release: str) -> int:
+    """Bytes that vLLM keeps from the sizes it suggests."""
+    return int(facts("budget", canonical(release))["requested"]["suggestion_reserve"])

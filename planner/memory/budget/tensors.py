@@ -15,6 +15,8 @@ from ...releases import canonical, facts
 from ...weight_shape import Tensor
 from ..estimates import GIB, Interval, exactly
 from ..layers.pipeline_stages import stage_ranges
+from . import offload
+from .encoder import has_tower
 from .weights import ITEM_BYTES, StageWeights, Weights, estimate_weights
 
 _ROWS = re.compile(
@@ -56,22 +58,39 @@ def weights_of(deployment: Deployment, tensors: Iterable[Tensor], source: str) -
     sizes = [[0, 0] for _ in ranges]  # at least, and at most
     counter = _Share(deployment)
     layers: set[int] = set()
+    pieces: list[list[offload.Piece]] = [[] for _ in ranges]
+    moves = offload.backend(deployment) is not None
     for tensor in tensors:
         layer = None if _VISION.search(tensor.name) else _LAYER.search(tensor.name)
         if layer is not None:
             layers.add(int(layer[3]))
         if _SKIPPED.search(tensor.name) or (counter.tied and tensor.name.endswith("lm_head.weight")):
             continue
+        if not _is_loaded(deployment, tensor.name):
+            continue
         share, is_known = counter.of(tensor)
         least = share if is_known or tensor.size <= _LITTLE else -(-share // counter.ranks)
         for number in _stages_of(tensor.name, ranges, counter.tied):
             sizes[number][0] += least
             sizes[number][1] += share
-    made = tuple(
-        StageWeights(exactly(high, source) if low == high else Interval(low, high, high, source), {"files": high})
-        for low, high in sizes
-    )
-    return Weights(made, _doubt(deployment, layers, sum(high for _, high in sizes)))
+            if moves and (layer is not None or _VISION.search(tensor.name)):
+                name = tensor.name if layer is None else tensor.name[layer.end() :]
+                pieces[number].append(offload.Piece(name, int(layer[3]) if layer else None, share))
+    made = []
+    for (low, high), own, stage in zip(sizes, pieces, ranges, strict=True):
+        total = exactly(high, source) if low == high else Interval(low, high, high, source)
+        if moves:
+            total = offload.left_on_gpu(deployment, total, own, stage)
+        made.append(StageWeights(total, {"files": high}))
+    return Weights(tuple(made), _doubt(deployment, layers, sum(high for _, high in sizes)))
+
+
+def _is_loaded(deployment: Deployment, name: str) -> bool:
+    """Whether vLLM builds the part that a tensor belongs to."""
+    is_vision = _VISION.search(name) is not None
+    if deployment.mm_encoder_only:
+        return is_vision
+    return not is_vision or has_tower(deployment) or not deployment.model.is_multimodal_model
 
 
 def _doubt(deployment: Deployment, layers: set[int], found: int) -> str:

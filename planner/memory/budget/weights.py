@@ -8,19 +8,26 @@ by `measured`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ...deployment import Deployment
 from ...errors import InputError
+from ...light_dataclass import dataclass
 from ...model_shape import ModelShape
 from ...releases import canonical, facts
+from ...resolve import Resolution
 from ...weight_shape import NOT_SAID, Matrix, QuantScheme, WeightShape
 from ..estimates import Interval, between, exactly
 from ..layers.pipeline_stages import stage_ranges
+from . import offload
+from .encoder import stage_has_tower
 
 ITEM_BYTES = {"float32": 4, "float": 4, "bfloat16": 2, "float16": 2, "half": 2}
 
 _MERGED = {"q_proj": "qkv_proj", "k_proj": "qkv_proj"}
+
+# Modules that are named otherwise in the model than here.
+_MODULE = {"experts.gate_up_proj": "mlp.experts.w13_weight", "experts.down_proj": "mlp.experts.w2_weight"}
 
 # Schemes that vLLM applies to a checkpoint of full precision while it loads.
 ONLINE = {
@@ -70,13 +77,17 @@ def measured(stage_bytes: Sequence[int], source: str) -> Weights:
     return Weights(tuple(StageWeights(exactly(number, source)) for number in stage_bytes))
 
 
-def estimate_weights(deployment: Deployment) -> Weights:
-    """Weights of `deployment`'s model, adapters and draft.
+def estimate_weights(deployment: Deployment, resolution: Resolution | None = None) -> Weights:
+    """Weights of `deployment`'s model, adapters and draft, as far as its GPUs hold them.
+
+    Args:
+        resolution: of the same deployment; None: runner V1.
 
     Raises:
         InputError: CG916, what the model's layers are is not known.
-        StartupError: CG542, the pipeline partition does not fit the layers.
+        StartupError: CG542, the pipeline partition does not fit the layers; CG903, impossible groups of --offload-*.
     """
+    offload.check(deployment)
     shape = _known(deployment.model)
     stages = deployment.pipeline_parallel_size
     partition = deployment.env.get("VLLM_PP_LAYER_PARTITION")
@@ -85,8 +96,10 @@ def estimate_weights(deployment: Deployment) -> Weights:
     found = []
     for number, layers in enumerate(ranges):
         own = _on_stage(shape, layers, number == 0, number == stages - 1)
+        own = _loaded(deployment, resolution, own, shape, number == 0)
         parts = counter.by_part(own)
-        parts["rope"] = shape.rope_elements * counter.itemsize
+        if not deployment.mm_encoder_only:
+            parts["rope"] = shape.rope_elements * counter.itemsize
         if deployment.enable_lora:
             parts["lora"] = _lora(deployment, counter, own)
         if number == stages - 1:
@@ -95,8 +108,31 @@ def estimate_weights(deployment: Deployment) -> Weights:
         best = sum(parts.values())
         spread = _spread(shape)
         low = best * (1 - spread)
-        found.append(StageWeights(between(low, best, best * (1 + spread), _source(shape)), parts))
+        total = between(low, best, best * (1 + spread), _source(shape))
+        if offload.backend(deployment) is not None:
+            total = offload.left_on_gpu(deployment, total, _pieces(counter, own), layers)
+        found.append(StageWeights(total, parts))
     return Weights(tuple(found))
+
+
+def _loaded(
+    deployment: Deployment, resolution: Resolution | None, own: list[Matrix], shape: WeightShape, first: bool
+) -> list[Matrix]:
+    """Without the encoder or the language model, where one of them is not built; see `encoder.has_tower`."""
+    others = [matrix for matrix in own if matrix.part != "vision"]
+    tower = [matrix for matrix in shape.matrices if matrix.part == "vision"]
+    if deployment.mm_encoder_only and tower:
+        others = []
+    return [*others, *tower] if tower and stage_has_tower(deployment, resolution, first) else others
+
+
+def _pieces(counter: _Counter, own: Iterable[Matrix]) -> Iterable[offload.Piece]:
+    """The parameters that may be moved to the CPU, as vLLM names its modules."""
+    for matrix in own:
+        if matrix.part == "vision":
+            yield offload.Piece(matrix.name, None, counter.each(matrix), parts=100)
+        for layer in matrix.layers:
+            yield offload.Piece(_MODULE.get(matrix.name, matrix.name), layer, counter.each(matrix), parts=matrix.count)
 
 
 def _known(model: ModelShape) -> WeightShape:

@@ -31,6 +31,13 @@ class Block:
         self.after: Block | None = None
 
 
+PoolState = tuple[tuple[tuple[int, bool, int], ...], tuple[tuple[int, bool, int], ...]]
+"""The small and the large blocks of a Pool, in the order in which they are looked through: size, whether free, and the
+number of the block after it, -1 where it is its segment's last."""
+
+EMPTY: PoolState = ((), ())
+
+
 class Pool:
     """A pool of one capture stream.
 
@@ -38,9 +45,14 @@ class Pool:
         reserved: bytes of all segments.
     """
 
-    def __init__(self) -> None:
-        self.reserved = 0
-        self._blocks: dict[bool, list[Block]] = {True: [], False: []}
+    def __init__(self, state: PoolState = EMPTY) -> None:
+        self._blocks = {True: _placed(state[0], True), False: _placed(state[1], False)}
+        self.reserved = sum(block.size for blocks in self._blocks.values() for block in blocks)
+
+    @property
+    def state(self) -> PoolState:
+        """Its blocks. A pool made of them behaves as this one; blocks that are in use there stay so for good."""
+        return _listed(self._blocks[True]), _listed(self._blocks[False])
 
     def take(self, size: int) -> Block:
         """A block of at least `size` bytes; a new segment where no free block is large enough."""
@@ -94,3 +106,20 @@ class Pool:
         if after.after is not None:
             after.after.before = block
         self._blocks[block.is_small].remove(after)
+
+
+def _placed(listed: tuple[tuple[int, bool, int], ...], is_small: bool) -> list[Block]:
+    blocks = []
+    for size, is_free, _ in listed:
+        block = Block(size, is_small)
+        block.is_free = is_free
+        blocks.append(block)
+    for block, (_, _, after) in zip(blocks, listed, strict=True):
+        if after >= 0:
+            block.after, blocks[after].before = blocks[after], block
+    return blocks
+
+
+def _listed(blocks: list[Block]) -> tuple[tuple[int, bool, int], ...]:
+    number = {id(block): at for at, block in enumerate(blocks)}
+    return tuple((b.size, b.is_free, -1 if b.after is None else number[id(b.after)]) for b in blocks)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from ...deployment import Deployment
+from ...light_dataclass import dataclass
 from ...releases import canonical, facts
 from ...resolve import Resolution
 from ...resolve.environment import int_switch

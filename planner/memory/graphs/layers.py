@@ -7,10 +7,10 @@ model at its op, so the pieces of a model are its mixers and one more.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from ...deployment import Deployment
+from ...light_dataclass import dataclass
 from ...model_shape import ModelShape
 from ...weight_shape import Matrix, Part, WeightShape
 from ..layers.pipeline_stages import stage_ranges

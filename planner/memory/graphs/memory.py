@@ -8,10 +8,10 @@ releases/graph_memory.toml; docs/graph-memory.md explains them and shows how far
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from ...deployment import Deployment
+from ...light_dataclass import dataclass
 from ...model_shape import ModelShape
 from ...resolve import Resolution
 from ...resolve.graphs import Captures

@@ -10,7 +10,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import NamedTuple
 
-from .allocator import Block, Pool
+from .allocator import EMPTY, Block, Pool, PoolState
 from .layers import LayerWidths
 
 _FLOAT32 = 4
@@ -59,18 +59,22 @@ def pool_bytes(step: Step, piecewise: Captured, full: Captured, splits: Splits |
         own_stream: runner V2 until 0.28: FULL graphs cannot use what PIECEWISE ones have freed, and cuBLAS's
             workspace of this many bytes lies in the pool; 0: they can.
     """
-    pool = Pool()
+    state = EMPTY
     for tokens, _ in _telling(piecewise):
-        _run(pool, step, tokens, None)
+        state = _after(state, step, tokens, None, 0)
     before = 0
     if own_stream:
-        before, pool = pool.reserved, Pool()
+        before, state = _reserved(state), EMPTY
     library = own_stream if full else 0
     for tokens, requests in _telling(full, splits.most_requests if splits is not None else 0):
         wanted = splits if splits is not None and requests <= splits.most_requests else None
-        _run(pool, step, tokens, wanted, library)
+        state = _after(state, step, tokens, wanted, library)
         library = 0
-    return before + pool.reserved
+    return before + _reserved(state)
+
+
+def _reserved(state: PoolState) -> int:
+    return sum(size for blocks in state for size, _, _ in blocks)
 
 
 def _telling(sizes: Captured, most_requests: int = 0) -> Captured:
@@ -88,14 +92,20 @@ def _telling(sizes: Captured, most_requests: int = 0) -> Captured:
     return tuple(kept)
 
 
-def _run(pool: Pool, step: Step, tokens: int, splits: Splits | None, library: int = 0) -> None:
-    """One step, embedding to final norm, through `pool`; everything is given back."""
+@lru_cache(4096)
+def _after(state: PoolState, step: Step, tokens: int, splits: Splits | None, library: int) -> PoolState:
+    """The pool once one step, embedding to final norm, went through it; but for the library's, all is given back.
+
+    Deployments that differ in their sizes alone share most of their steps.
+    """
+    pool = Pool(state)
     run = _Run(pool, step, tokens, splits)
     run.embed(step.layers[0], library)
     for number, layer in enumerate(step.layers):
         following = step.layers[number + 1] if number + 1 < len(step.layers) else None
         run.layer(layer, following)
     run.finish()
+    return pool.state
 
 
 class _Run:

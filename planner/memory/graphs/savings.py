@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from ...deployment import Deployment
 from ...errors import StartupError
+from ...light_dataclass import dataclass
 from ...resolve import Resolution, resolve
 from ...resolve.memory_deduction import VARIABLE, graph_memory_deducted
 from ...vocabulary import CUDAGraphMode

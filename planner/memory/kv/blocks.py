@@ -6,13 +6,14 @@ Source: vllm/v1/core/kv_cache_planning.py:574-641 and 1254-1286; until 0.28 vllm
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import reduce
 from math import gcd, lcm
 from typing import TYPE_CHECKING
 
 from ...errors import StartupError
+from ...light_dataclass import dataclass
 from ...trace import Rule
 from ..kv_specs import AttentionSpec, KVCacheSpec, MambaSpec, RequestLimits, SlidingWindowSpec
 from .groups import GroupSpec, KVCacheGroup
@@ -182,14 +183,21 @@ def bytes_of_request(groups: Sequence[KVCacheGroup], limits: RequestLimits, rule
     Raises:
         StartupError: CG564, CG565.
     """
+    return _request_bytes(groups, rules)(limits)
+
+
+def _request_bytes(groups: Sequence[KVCacheGroup], rules: PoolRules) -> Callable[[RequestLimits], int]:
+    """`bytes_of_request` for many lengths: the bytes of a block do not depend on them."""
     how, first = rules.facts["blocks"], groups[0].spec
     if not how["widest_group"]:
         if len(groups) == 1 and isinstance(first, UniformTypeKVCacheSpecs):
             parts = [part for part in first.specs.values() if part.page_size_bytes]
-            return sum(_blocks_of_layer(part, limits, rules) * part.page_size_bytes for part in parts)
+            return lambda limits: sum(_blocks_of_layer(part, limits, rules) * part.page_size_bytes for part in parts)
         if all(isinstance(group.spec, UniformTypeKVCacheSpecs) for group in groups):
-            return _tuples(groups) * sum(blocks_of_request(group.spec, limits, rules) for group in groups)
-    return bytes_per_block(groups, rules) * sum(blocks_of_request(group.spec, limits, rules) for group in groups)
+            tuples = _tuples(groups)
+            return lambda limits: tuples * sum(blocks_of_request(group.spec, limits, rules) for group in groups)
+    block = bytes_per_block(groups, rules)
+    return lambda limits: block * sum(blocks_of_request(group.spec, limits, rules) for group in groups)
 
 
 def longest_request(groups: Sequence[KVCacheGroup], available: int, limits: RequestLimits, rules: PoolRules) -> int:
@@ -198,9 +206,10 @@ def longest_request(groups: Sequence[KVCacheGroup], available: int, limits: Requ
     Raises:
         StartupError: CG564, CG565.
     """
+    bytes_of = _request_bytes(groups, rules)
 
     def fits(length: int) -> bool:
-        return bytes_of_request(groups, replace(limits, max_model_len=length), rules) <= available
+        return bytes_of(replace(limits, max_model_len=length)) <= available
 
     low, high = 0, limits.max_model_len
     if not fits(1):

@@ -6,21 +6,23 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from operator import attrgetter
+from typing import Any, NamedTuple
 
 from ...deployment import Deployment
-from ...errors import StartupError
+from ...light_dataclass import dataclass
 from ...releases import canonical
 from ...releases import facts as facts_of
 from ...resolve import Resolution
-from ...resolve.environment import int_switch
+from ...resolve.hybrid_manager import uses_manager
 from ...trace import Rule
 from ..kv_specs import AttentionSpec, KVCacheSpec, RequestLimits
 from ..layers.align_limit import check_aligned_step
 from ..layers.kv_layers import KVLayers, NamedSpec, kv_layers
 from .cache_plan import KVCachePlan, PlanningSettings
-from .capacity import plan_kv_cache
+from .capacity import plan_groups
+from .grouped import GROUPING, GroupedLayers, grouped
 from .layout import KVCacheLayout, supported_layouts
 from .merge import Facts
 
@@ -34,17 +36,6 @@ IN_FLIGHT = Rule(
     source="vllm/config/vllm.py:588-609",
     since="0.26.0",
 )
-HYBRID_MANAGER = Rule(
-    "CG580",
-    title="The hybrid KV cache manager cannot be forced on where vLLM switches it off.",
-    why="Chunked local attention with an EAGLE draft model, and KV connectors without support for it, need one block"
-    " table for all layers.",
-    example="Llama 4 with an EAGLE3 draft model and --no-disable-hybrid-kv-cache-manager does not start.",
-    instead="Leave --no-disable-hybrid-kv-cache-manager out; vLLM decides itself.",
-    source="vllm/config/vllm.py:2222-2293",
-)
-
-_ALLOW_CHUNKED = "VLLM_ALLOW_CHUNKED_LOCAL_ATTN_WITH_HYBRID_KV_CACHE"
 
 
 @dataclass(frozen=True)
@@ -81,29 +72,78 @@ def kv_cache(
         InputError: cgplan does not know what the model's layers keep.
     """
     uses_manager(deployment)
-    layers = _layers(deployment, resolution, tuple(unavailable))
+    kept = _kept(deployment, resolution, tuple(unavailable))
+    layers = kept.layers
     stages = len(layers.stages)
     memories = list(available_bytes) * (stages if len(available_bytes) == 1 else 1)
     settings = planning_settings(deployment, resolution, layers, auto_fit=auto_fit)
-    by_stride = facts_of("kv_planning", settings.release)["pages"]["read_by_stride"]
-    specs = [{layer.name: _reading(layer, by_stride) for layer in stage} for stage in layers.stages]
-    plan = plan_kv_cache(specs, memories, settings)
+    plan = plan_groups(_groups(kept, settings), memories, settings)
     check_aligned_step(deployment.vllm, resolution, layers, plan.block_size)
     return KVCache(layers, plan)
 
 
-_last: list[tuple[Deployment, Resolution, tuple[str, ...], KVLayers]] = []
+_Key = tuple[tuple[Any, ...], tuple[Any, ...]]
+_WITHOUT_LAYERS = frozenset(
+    {
+        "max_num_seqs",
+        "max_num_batched_tokens",
+        "max_model_len",
+        "cudagraph_capture_sizes",
+        "max_cudagraph_capture_size",
+        "num_gpu_blocks",
+        "num_gpu_blocks_override",
+    }
+)
+"""Fields of a Deployment that say nothing of its layers; the resolved length is looked at beside them."""
+_of_groups = attrgetter(*GROUPING)
+_of_layers = attrgetter(*(name for name in Deployment.model_fields if name not in _WITHOUT_LAYERS))
 
 
-def _layers(deployment: Deployment, resolution: Resolution, unavailable: tuple[str, ...]) -> KVLayers:
-    """The layers; those asked for last are kept, as one deployment is planned in many memories and lengths."""
-    for asked, before, missing, layers in _last:
-        same = asked is deployment and before.config is resolution.config and missing == unavailable
-        if same and before.max_model_len == resolution.max_model_len:
-            return layers
-    layers = kv_layers(deployment, resolution, unavailable=unavailable)
-    _last[:] = [(deployment, resolution, unavailable, layers)]
-    return layers
+class _Kept(NamedTuple):
+    """Layers by what they depend on, and their groups by the settings of the grouping."""
+
+    key: _Key
+    layers: KVLayers
+    groups: dict[tuple[Any, ...], GroupedLayers]
+
+
+_lately: list[_Kept] = []
+_MOST_KEPT = 4
+
+
+def _kept(deployment: Deployment, resolution: Resolution, unavailable: tuple[str, ...]) -> _Kept:
+    """The layers; those asked for lately are kept, as one deployment is planned with many limits."""
+    key = (_of_layers(deployment), _resolved(deployment, resolution, unavailable))
+    for before in _lately:
+        if before.key == key:
+            return before
+    made = _Kept(key, kv_layers(deployment, resolution, unavailable=unavailable), {})
+    _lately[:] = [made, *_lately[: _MOST_KEPT - 1]]
+    return made
+
+
+def _groups(kept: _Kept, settings: PlanningSettings) -> GroupedLayers:
+    key = _of_groups(settings)
+    if key not in kept.groups:
+        by_stride = facts_of("kv_planning", settings.release)["pages"]["read_by_stride"]
+        specs = [{layer.name: _reading(layer, by_stride) for layer in stage} for stage in kept.layers.stages]
+        kept.groups[key] = grouped(specs, settings)
+    return kept.groups[key]
+
+
+def _resolved(deployment: Deployment, resolution: Resolution, unavailable: tuple[str, ...]) -> tuple[Any, ...]:
+    """What the layers depend on beside the deployment. Only blocks of states are as long as the longest request."""
+    config, model = resolution.config, deployment.model
+    has_states = model.is_hybrid or model.mamba_backends
+    return (
+        config["dtype"],
+        config["spec_method"],
+        config["num_speculative_tokens"],
+        resolution.runner,
+        resolution.backend.name,
+        resolution.max_model_len if has_states else None,
+        unavailable,
+    )
 
 
 def _reading(layer: NamedSpec, by_stride: Collection[str]) -> KVCacheSpec:
@@ -180,44 +220,3 @@ def _retained(deployment: Deployment, config: dict[str, Any], facts: Facts) -> i
     modules = getattr(draft, "num_nextn_predict_layers", None) or 1
     tokens: int = config["num_speculative_tokens"]
     return tokens - 1 if min(modules, tokens) > 1 else 0
-
-
-def uses_manager(deployment: Deployment) -> bool:
-    """Whether the hybrid KV cache manager is on: groups of layers have block tables of their own.
-
-    Raises:
-        StartupError: CG580.
-    """
-    disabled = deployment.disable_hybrid_kv_cache_manager
-    must_be_off = _chunks_forbid(deployment)
-    if disabled is None:
-        return not (must_be_off or _connector_forbids(deployment))
-    if not disabled and must_be_off:
-        raise StartupError(
-            "the hybrid KV cache manager is not supported for this deployment, but was asked for",
-            code=HYBRID_MANAGER.code,
-            where="--no-disable-hybrid-kv-cache-manager",
-            fix=HYBRID_MANAGER.instead,
-        )
-    return not disabled
-
-
-def _chunks_forbid(deployment: Deployment) -> bool:
-    if deployment.model.attention_chunk_size is None:
-        return False
-    options = deployment.speculative_config
-    if options is not None and options.method in ("eagle", "eagle3", "mtp", "dflash", "dspark"):
-        return True
-    return int_switch(deployment.env, _ALLOW_CHUNKED) is False
-
-
-def _connector_forbids(deployment: Deployment) -> bool:
-    transfer = deployment.kv_transfer_config
-    if transfer is None or transfer.kv_connector is None:
-        return False
-    known: Sequence[str] = facts_of("kv_planning", canonical(deployment.vllm))["hybrid_manager"]["connectors"]
-    names = [transfer.kv_connector]
-    if names == ["MultiConnector"] and known:
-        inner = transfer.kv_connector_extra_config.get("connectors")
-        names = [part.get("kv_connector", "") for part in inner] if isinstance(inner, list) else []
-    return not all(name in known for name in names)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ...errors import StartupError
+from ...light_dataclass import dataclass
 from ...trace import Finding
 from ..kv_specs import RequestLimits
 from .groups import GroupSpec

@@ -10,21 +10,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from ...errors import StartupError
-from ...releases import facts as facts_of
 from ...trace import Finding, Rule
-from ..kv_specs import KVCacheSpec, RequestLimits, SlidingWindowSpec
+from ..kv_specs import KVCacheSpec, RequestLimits
 from .blocks import (
     PoolRules,
     blocks_of_request,
     bytes_of_request,
-    bytes_per_block,
     longest_request,
-    project,
     tensor_parallel_replicas,
 )
 from .cache_plan import KVCachePlan, PlannedGroup, PlanningSettings
-from .groups import GroupSpec, KVCacheGroup, group_layers
-from .layout import DEFAULT_PREFERENCE, KVCacheLayout, resolve_layout
+from .grouped import GroupedLayers, grouped
+from .groups import GroupSpec, KVCacheGroup
+from .layout import KVCacheLayout
 from .merge import Facts, UniformTypeKVCacheSpecs
 from .prefix import PrefixSteps, prefix_steps
 
@@ -95,8 +93,8 @@ class KVCacheTooSmall(StartupError):
     def __init__(self, length: int, needed: int, available: int, estimate: int) -> None:
         shorter = f"; {estimate} tokens would fit" if estimate else ""
         super().__init__(
-            f"a request of {length} tokens needs {needed / _GIB:.2f} GiB of KV cache, and there are"
-            f" {available / _GIB:.2f} GiB{shorter}",
+            f"a request of {length} tokens needs {_told_apart(needed, available)} of KV cache, and there are"
+            f" {_told_apart(available, needed)}{shorter}",
             code=DOES_NOT_FIT.code,
             stage="initialize_kv_caches",
             raised_as="ValueError",
@@ -107,6 +105,12 @@ class KVCacheTooSmall(StartupError):
         self.needed_bytes = needed
         self.available_bytes = available
         self.estimated_max_model_len = estimate
+
+
+def _told_apart(size: int, other: int) -> str:
+    """Bytes in GiB, or as they are where both would look the same."""
+    text = f"{size / _GIB:.2f}"
+    return f"{text} GiB" if text != f"{other / _GIB:.2f}" else f"{size} bytes"
 
 
 def plan_kv_cache(
@@ -124,50 +128,31 @@ def plan_kv_cache(
         InputError: cgplan does not model these layers.
         ValueError: not as many memories as stages.
     """
-    if len(stages) != len(available_bytes):
-        raise ValueError(f"{len(stages)} pipeline stages, but {len(available_bytes)} memories")
-    facts = facts_of("kv_planning", settings.release)
-    layers = {
-        name: _retaining(spec, settings.extra_retained_tokens) for stage in stages for name, spec in stage.items()
-    }
-    found: list[Finding] = []
-    layout = None
-    if facts["layout"]["resolved"] and layers:
-        layout = resolve_layout(
-            settings.layouts or DEFAULT_PREFERENCE, layers.values(), settings.requested_layout, facts
-        )
-    groups = group_layers(layers, facts, layout, settings.hybrid_manager, found)
-    if not groups:
+    return plan_groups(grouped(stages, settings), available_bytes, settings)
+
+
+def plan_groups(made: GroupedLayers, available_bytes: Sequence[int], settings: PlanningSettings) -> KVCachePlan:
+    """The same, of layers that are in groups already."""
+    if len(made.ranks) != len(available_bytes):
+        raise ValueError(f"{len(made.ranks)} pipeline stages, but {len(available_bytes)} memories")
+    layout = made.rules.layout
+    if not made.groups:
         length = settings.limits.max_model_len
-        return KVCachePlan((), layout, (0,) * len(stages), 1, settings.block_size, length, None, None, 0)
-    rules = PoolRules(facts, layout, settings.decode_context_parallel_size)
-    ranks = [project(groups, stage) for stage in stages]
-    pool = _Pool(ranks, rules, settings, found)
+        return KVCachePlan((), layout, made.bytes_per_block, 1, settings.block_size, length, None, None, 0)
+    pool = _Pool(made, settings)
     blocks, limits = pool.size(available_bytes)
-    return _report(groups, ranks, blocks, limits, pool, layout)
-
-
-def _retaining(spec: KVCacheSpec, tokens: int) -> KVCacheSpec:
-    if isinstance(spec, SlidingWindowSpec) and spec.extra_retained_tokens != tokens:
-        return replace(spec, extra_retained_tokens=tokens)
-    return spec
+    return _report(made.groups, made.ranks, blocks, limits, pool, layout)
 
 
 class _Pool:
     """The pools of all ranks, and the checks on them."""
 
-    def __init__(
-        self,
-        ranks: Sequence[Sequence[KVCacheGroup]],
-        rules: PoolRules,
-        settings: PlanningSettings,
-        found: list[Finding],
-    ) -> None:
-        self.ranks = ranks
-        self.rules = rules
+    def __init__(self, made: GroupedLayers, settings: PlanningSettings) -> None:
+        self.ranks = made.ranks
+        self.rules = made.rules
         self.settings = settings
-        self.found = found
-        self.bytes_per_block = tuple(bytes_per_block(groups, rules) for groups in ranks)
+        self.found = list(made.warnings)
+        self.bytes_per_block = made.bytes_per_block
 
     def size(self, available_bytes: Sequence[int]) -> tuple[int, RequestLimits]:
         """Blocks of every rank, and the limits with the final length."""

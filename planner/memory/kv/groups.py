@@ -6,11 +6,12 @@ Source: vllm/v1/core/kv_cache_planning.py:416-558 and 1113-1200.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import gcd
 from typing import TYPE_CHECKING
 
 from ...errors import InputError, StartupError
+from ...light_dataclass import dataclass
 from ...trace import Finding, Rule
 from ..kv_dtypes import dtype_bytes
 from ..kv_specs import AttentionSpec, HiddenStateCacheSpec, KVCacheSpec, MambaSpec, MLAAttentionSpec

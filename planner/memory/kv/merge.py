@@ -9,10 +9,11 @@ Source: vllm/v1/kv_cache_interface.py, the methods merge and is_uniform_with_col
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import Any
 
 from ...errors import StartupError
+from ...light_dataclass import dataclass
 from ...trace import Rule
 from ..kv_specs import (
     AttentionSpec,

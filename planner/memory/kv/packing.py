@@ -7,9 +7,10 @@ Source: vllm/v1/core/kv_cache_planning.py:879-1041; until 0.28 vllm/v1/core/kv_c
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ...errors import StartupError
+from ...light_dataclass import dataclass
 from ...trace import Rule
 from ..kv_specs import (
     AttentionSpec,

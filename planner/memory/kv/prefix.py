@@ -6,10 +6,10 @@ Source: vllm/v1/core/kv_cache_utils.py:740-950.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import gcd, lcm
 
 from ...errors import StartupError
+from ...light_dataclass import dataclass
 from ...trace import Rule
 from ..kv_specs import AttentionSpec, FullAttentionSpec, KVCacheSpec, MambaSpec
 from .merge import Facts

@@ -8,10 +8,10 @@ Sources: vllm/model_executor/layers/attention/attention.py:330-350; vllm/v1/atte
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 
 from ...cache_layers import CacheLayers
 from ...deployment import Deployment
+from ...light_dataclass import dataclass
 from ...model_shape import ModelShape
 from ...releases import canonical, facts
 from ...resolve import Resolution

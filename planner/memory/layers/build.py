@@ -7,11 +7,12 @@ layout of their own, are written back to them (attention.py:250-262, mla_attenti
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ...cache_layers import CacheLayers, CacheShape
 from ...deployment import Deployment
 from ...errors import InputError
+from ...light_dataclass import dataclass
 from ...model_shape import ModelShape
 from ...releases import canonical, facts, holds
 from ...resolve import Resolution

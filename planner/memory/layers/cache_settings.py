@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from ...deployment import Deployment
+from ...light_dataclass import dataclass
 from ...releases import canonical, facts
 from ...resolve import Resolution
 from ...resolve.backends.facts import catalogue

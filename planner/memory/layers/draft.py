@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ...cache_layers import CacheLayers, CacheShape
 from ...deployment import Deployment
 from ...errors import InputError
+from ...light_dataclass import dataclass
 from ...model_shape import ModelShape
 from ...releases import canonical, facts
 from ...resolve import Resolution

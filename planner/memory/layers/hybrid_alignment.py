@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import lcm
 from typing import Any
 
+from ...light_dataclass import dataclass
 from .cache_settings import CacheSettings
 
 DEFAULT_CHUNK = 2048

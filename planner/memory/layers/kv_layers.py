@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from ...deployment import Deployment
+from ...light_dataclass import dataclass
 from ...resolve import Resolution
 from ..kv_specs import KVCacheSpec
 from .build import LayerBuilder, Stage

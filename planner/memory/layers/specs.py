@@ -7,12 +7,13 @@ vllm/models/deepseek_v4/*.py and vllm/model_executor/layers/mamba/*.py; vllm/v1/
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from ...cache_layers import CacheLayers
 from ...deployment import Deployment
 from ...errors import StartupError
+from ...light_dataclass import dataclass
 from ...releases import canonical, facts
 from ...resolve import Resolution
 from ..kv_dtypes import DEEPSEEK_V4_BYTES, DS_MLA_BYTES, is_turboquant, quant_mode, torch_dtype

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 
 from ...deployment import Deployment
+from ...light_dataclass import dataclass
 from ...releases import canonical
 from ...trace import Rule, Trace
 from ...vocabulary import AttentionCGSupport

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from ...light_dataclass import dataclass
 from ...releases import facts
 from ...vocabulary import AttentionCGSupport
 from .layer import Layer, fa_version

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any, NamedTuple
 
 from ... import releases
+from ...light_dataclass import dataclass
 
 Capability = tuple[int, int]
 

@@ -6,10 +6,9 @@ every attention group (vllm/v1/worker/gpu/attn_utils.py:314-340); both count the
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ...deployment import Deployment
 from ...errors import InputError, StartupError, shorten
+from ...light_dataclass import dataclass
 from ...model_shape import ModelShape
 from ...trace import Rule, Trace
 from ...vocabulary import AttentionCGSupport

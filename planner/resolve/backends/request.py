@@ -12,6 +12,7 @@ from typing import NamedTuple
 from ...deployment import Deployment
 from ...errors import InputError, StartupError, did_you_mean, shorten
 from ...model_shape import ModelShape
+from ...releases import holds
 from ...trace import Rule, Trace
 from ..environment import int_switch
 from .facts import Catalogue
@@ -275,7 +276,7 @@ def layer_of(
         mla=model.use_mla,
         sparse=model.use_mla and model.index_topk is not None,
         sinks=model.has_sinks,
-        mm_prefix=model.is_mm_prefix_lm,
+        mm_prefix=_sees_prefix(deployment, facts.release),
         sliding_window=sliding_window,
         unclamped_window=model.sliding_window is not None and model.architecture not in settings["mixed_head_sizes"],
         rswa=model.architecture in settings["rswa"],
@@ -302,3 +303,32 @@ def layer_of(
 def is_batch_invariant(deployment: Deployment) -> bool:
     """VLLM_BATCH_INVARIANT, read as vLLM reads it: as a whole number."""
     return bool(int_switch(deployment.env, "VLLM_BATCH_INVARIANT"))
+
+
+_PREFIX_OF_TEXT = ("Gemma4", "DiffusionGemma", "DeepseekV4")
+"""Classes whose text configuration says that images are seen both ways."""
+
+
+def _sees_prefix(deployment: Deployment, release: str) -> bool:
+    """Whether the attention layers are asked for multimodal prefixes.
+
+    From 0.20.2 to 0.24.0 they ask the configuration of the text model, which does not know it; since 0.27 nothing is
+    asked where only text is served (transformers_utils/model_arch_config_convertor.py, is_mm_prefix_lm).
+    """
+    model = deployment.model
+    if not model.is_mm_prefix_lm:
+        return False
+    if model.is_multimodal_model and holds(release, "0.20.2", "0.24.0"):
+        return (model.architecture or "").startswith(_PREFIX_OF_TEXT)
+    return not (holds(release, "0.27.1") and _is_text_alone(deployment))
+
+
+def _is_text_alone(deployment: Deployment) -> bool:
+    """No image, video or sound is allowed, vllm/multimodal/registry.py, supports_multimodal_inputs."""
+    if deployment.language_model_only:
+        return True
+    weights = deployment.model.weights
+    kinds = weights.vision.modalities if weights is not None and weights.vision is not None else ("image", "video")
+    given = deployment.limit_mm_per_prompt or {}
+    counts = [given.get(kind) for kind in kinds]
+    return all((count.get("count") if isinstance(count, dict) else count) == 0 for count in counts)

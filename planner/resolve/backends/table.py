@@ -6,11 +6,12 @@ The selection stops at the first backend that fits; the table asks all of them, 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from ...deployment import Deployment
 from ...errors import StartupError
+from ...light_dataclass import dataclass
 from ...releases import at
 from ...releases import table as parsed
 from ...trace import Trace

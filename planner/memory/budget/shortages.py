@@ -1,0 +1,109 @@
+"""What of a budget keeps a server from starting, in the order in which vLLM would meet it."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from ...deployment import Deployment
+from ...resolve import Resolution
+from ...trace import Finding
+from ...vocabulary import Runner
+from ..estimates import GIB
+from .rules import FREE_MEMORY, MANUAL, NO_ROOM_TO_CAPTURE, NOT_COUNTED, WARM_UP, WEIGHTS
+
+if TYPE_CHECKING:
+    from .budget import Budget, StageBudget
+
+
+def shortages(made: Budget, deployment: Deployment, resolution: Resolution) -> list[Finding]:
+    """What of the budget keeps the server from starting, or may, and what comes on top of it."""
+    found = [*_free_memory(made), *_weights_alone(made)]
+    # Where the start is refused, or ends with the weights, nothing is captured.
+    if not found:
+        found = [*_room_to_capture(made), *_warm_up(made, resolution.max_num_seqs)]
+    first = made.stages[0]
+    if resolution.runner is Runner.V2 and not first.counts_buffers and first.buffers.best > GIB // 4:
+        text = f"{first.buffers.best / GIB:.2f} GiB of buffers come on top of --gpu-memory-utilization"
+        found.append(Finding(NOT_COUNTED.code, "info", text, NOT_COUNTED.instead, "--max-num-seqs"))
+    return found
+
+
+def _weights_alone(made: Budget) -> list[Finding]:
+    """Loading comes before everything but the check of free memory, and ends where the weights do not fit."""
+    worst = max((stage.weights for stage in made.stages), key=lambda weights: weights.best)
+    if worst.high <= made.free.low:
+        return []
+    sure = worst.low > made.free.high
+    ends = "ends" if worst.best > made.free.best else "may end"
+    text = (
+        f"the weights alone take {worst.best / GIB:.2f} GiB of the {made.free.best / GIB:.2f} GiB that are free on each"
+        f" GPU: loading {ends} with CUDA out of memory"
+    )
+    return [Finding(WEIGHTS.code, "error" if sure else "warning", text, WEIGHTS.instead, "--tensor-parallel-size")]
+
+
+def _room_to_capture(made: Budget) -> list[Finding]:
+    worst = min(made.stages, key=lambda stage: stage.unused.best)
+    if worst.unused.best >= 0 or worst.kv_cache.best <= 0:
+        return []
+    severity = "error" if worst.unused.high < 0 else "warning"
+    if made.is_manual:
+        text = f"the KV cache that was asked for is {-worst.unused.best / GIB:.2f} GiB more than the GPU holds"
+        least = max(0, worst.kv_cache.best + worst.unused.best)
+        fix = f"--kv-cache-memory-bytes {least} or less"
+        return [Finding(MANUAL.code, severity, text, fix, "--kv-cache-memory-bytes")]
+    text = f"CUDA runs out of memory: the graphs need {-worst.unused.best / GIB:.2f} GiB more than stays free"
+    share = (made.requested.best + worst.unused.best) / made.total.best
+    fix = f"--gpu-memory-utilization {_down(share)} or less"
+    return [Finding(NO_ROOM_TO_CAPTURE.code, severity, text, fix, "--gpu-memory-utilization")]
+
+
+PIECES = 0.65
+"""Of what the sampler takes, the share that torch could not find in one piece: 1.78 of 2.76 GiB, seen in one log."""
+
+
+def warm_up_room(made: Budget) -> float:
+    """Bytes that stay free when the sampler runs again after capture, less those that are in pieces; below 0: its
+    warm-up may run out of memory. Of the stage with the least."""
+    return min(_room_of(stage) for stage in made.stages)
+
+
+def _room_of(stage: StageBudget) -> float:
+    # A warning errs on the side of graphs that take more.
+    return stage.unused.best - (stage.graphs.high - stage.graphs.best) - (1 + PIECES) * stage.sampler
+
+
+def _warm_up(made: Budget, rows: int) -> list[Finding]:
+    """The sampler runs again when capture is done; what stays free has to hold it."""
+    worst = min(made.stages, key=_room_of)
+    room = _room_of(worst)
+    if worst.kv_cache.best <= 0 or worst.unused.best < 0 or room >= 0:
+        return []
+    text = (
+        f"the sampler's warm-up with {rows} rows takes {worst.sampler / GIB:.2f} GiB beside the KV cache,"
+        f" and {worst.unused.best / GIB:.2f} GiB stay free, in pieces: it may run out of memory"
+    )
+    share = _down((made.requested.best + room) / made.total.best)
+    fix = f"--gpu-memory-utilization {share}, or --max-num-seqs {max(1, rows // 2)}"
+    return [Finding(WARM_UP.code, "warning", text, fix, "--max-num-seqs")]
+
+
+def _free_memory(made: Budget) -> list[Finding]:
+    """vllm/v1/worker/utils.py:761: the check that comes first, and asks for the share whatever the KV cache is."""
+    if made.requested.high <= made.free.low:
+        return []
+    severity = "error" if made.requested.low > made.free.high else "warning"
+    refuses = "refuses" if made.requested.best > made.free.best else "may refuse"
+    text = (
+        f"{made.requested.best / GIB:.2f} GiB are asked for and about {made.free.best / GIB:.2f} GiB are free,"
+        f" {_down(made.free.best / made.total.best)} of the GPU: vLLM {refuses} to start"
+    )
+    share = _down(made.free.low / made.total.high)
+    fix = f"--gpu-memory-utilization {share} or less" if float(share) else "stop the other processes on the GPU"
+    return [Finding(FREE_MEMORY.code, severity, text, fix, "--gpu-memory-utilization")]
+
+
+def _down(share: float) -> str:
+    """A share rounded down to two digits, as operators write it."""
+    return f"{max(0.0, int(Fraction(share).limit_denominator(10**6) * 100) / 100):.2f}"

@@ -1,0 +1,130 @@
+"""What is asked and known of the memory beside a Deployment, and the budget that comes of it."""
+
+from __future__ import annotations
+
+from dataclasses import field
+
+from ..deployment import Deployment
+from ..errors import InputError
+from ..light_dataclass import dataclass
+from ..resolve import Resolution
+from ..vocabulary import CUDAGraphMode
+from .budget.budget import Budget, Measured, MemoryFlags, estimate_budget
+from .budget.non_torch import total_bytes
+from .budget.weights import Weights
+from .estimates import GIB, MIB, exactly
+from .graphs.memory import GraphMemory, predict_graph_memory
+
+NO_GRAPHS = exactly(0, "no CUDA graphs")
+LEAST_GPU = GIB
+"""No GPU that serves a model has less; a smaller number lost its unit."""
+MOST_GPU = 4096 * GIB
+MUCH_MORE = 1.25
+"""Two figures of one GPU's memory differ by less."""
+LEAST = MIB
+"""Fewer bytes of weights or of free memory are a number without its unit."""
+
+
+@dataclass(frozen=True)
+class MemoryRequest:
+    """What is asked and known of the memory beside a Deployment.
+
+    Attributes:
+        flags: of memory.
+        known: measured values, which take the place of estimates; bytes of one rank.
+        weights: counted from files, by pipeline stage; None: estimated from the model's shape.
+        kv_bytes: of the KV cache of one rank; the budget is then left out.
+        auto_fit: --max-model-len is -1 or auto; the deployment's own length is then None.
+    """
+
+    flags: MemoryFlags = field(default_factory=MemoryFlags)
+    known: Measured = field(default_factory=Measured)
+    weights: Weights | None = None
+    kv_bytes: int | None = None
+    auto_fit: bool = False
+
+
+def make_budget(
+    deployment: Deployment, resolution: Resolution, request: MemoryRequest
+) -> tuple[Budget, GraphMemory | None]:
+    """The memory of each rank, and that of the CUDA graphs within it.
+
+    Raises:
+        InputError: something of the model is not known that the budget needs.
+    """
+    graphs = graph_memory(deployment, resolution)
+    taken, estimate = (graphs.total, graphs.estimate) if graphs is not None else (NO_GRAPHS, None)
+    budget = estimate_budget(
+        deployment, resolution, request.flags,
+        known=request.known, weights=request.weights, graphs=taken, graph_estimate=estimate or NO_GRAPHS,
+    )  # fmt: skip
+    return budget, graphs
+
+
+def graph_memory(deployment: Deployment, resolution: Resolution) -> GraphMemory | None:
+    """What the CUDA graphs take, and what vLLM estimates for them; None: there are none."""
+    if resolution.cudagraph_mode is CUDAGraphMode.NONE:
+        return None
+    return predict_graph_memory(deployment, resolution)
+
+
+def check_sizes(deployment: Deployment, request: MemoryRequest) -> None:
+    """Sizes that no such GPU can have are refused: a missing unit, or the bytes of another machine.
+
+    Raises:
+        InputError: CG903, with the option that it concerns.
+    """
+    gpu, known = deployment.gpu, request.known
+    if gpu.memory_bytes < LEAST_GPU:
+        raise _wrong(
+            "--gpu-memory-bytes", gpu.memory_bytes, f"less than {_gib(LEAST_GPU)}, which is no GPU's memory", "80G"
+        )
+    if gpu.memory_bytes > MOST_GPU:
+        raise _wrong("--gpu-memory-bytes", gpu.memory_bytes, f"above {_gib(MOST_GPU)}, more than any GPU has", "80G")
+    if known.total is not None:
+        if known.total < LEAST_GPU:
+            raise _wrong("--total-bytes", known.total, f"less than {_gib(LEAST_GPU)}, which is no GPU's memory", "79G")
+        if known.total > gpu.memory_bytes * MUCH_MORE:
+            raise _above("--total-bytes", known.total, gpu.memory_bytes, f"{gpu.name} has", "--gpu-memory-bytes")
+    if all(size is None for size in (known.free, known.weights, request.kv_bytes, *_parts(request).values())):
+        return
+    whole = known.total if known.total is not None else total_bytes(gpu).high
+    for flag, size, example in (("--free-bytes", known.free, "78G"), ("--weights-bytes", known.weights, "15G")):
+        if size is not None and size < LEAST:
+            raise _wrong(flag, size, "less than 1 MiB", example)
+    of_gpu = {"--free-bytes": known.free, "--kv-bytes": request.kv_bytes, **_parts(request)}
+    for flag, size in of_gpu.items():
+        if size is not None and abs(size) > whole:
+            raise _above(flag, size, whole, f"{gpu.name} has", "--gpu or --total-bytes")
+
+
+def _parts(request: MemoryRequest) -> dict[str, int | None]:
+    known = request.known
+    return {
+        "--activation-bytes": known.activation,
+        "--non-torch-bytes": known.non_torch,
+        "--graph-bytes": known.graphs,
+        "--graph-estimate-bytes": known.graph_estimate,
+    }
+
+
+def _wrong(flag: str, size: int, what: str, example: str) -> InputError:
+    return InputError(
+        f"{flag} {size} is {what}",
+        code="CG903",
+        where=flag,
+        fix=f"give the bytes with their unit, for example {example}",
+    )
+
+
+def _above(flag: str, size: int, most: int, whose: str, other: str) -> InputError:
+    return InputError(
+        f"{flag} {size} is more than the {most} bytes that {whose}",
+        code="CG903",
+        where=flag,
+        fix=f"give {most} or less, or another GPU with {other}",
+    )
+
+
+def _gib(size: int) -> str:
+    return f"{size // GIB} GiB"
