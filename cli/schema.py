@@ -9,7 +9,7 @@ import typer
 
 from cgplan.errors import InputError, did_you_mean
 
-DOCUMENTS = ("resolve", "check", "plan", "profile", "logs", "workload", "error")
+DOCUMENTS = ("resolve", "check", "plan", "profile", "logs", "workload", "tune", "error")
 
 EPILOG = """\
 Examples:
@@ -28,7 +28,7 @@ def command(
     document: Annotated[
         str,
         typer.Argument(
-            help="resolve, check, plan, profile (a measured record), logs, workload (steps), "
+            help="resolve, check, plan, profile (a measured record), logs, workload (steps), tune, "
             "or error: what --json prints on an error."
         ),
     ] = "resolve",
@@ -51,6 +51,8 @@ def command(
         from cgplan.report.logs_schema import json_schema
     elif document == "workload":
         from cgplan.workload.document_schema import json_schema
+    elif document == "tune":
+        from cgplan.workload.tune_schema import json_schema
     elif document == "profile":
         from cgplan.memory.budget.measured_record import json_schema
     else:

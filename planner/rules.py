@@ -17,6 +17,8 @@ def all_rules() -> dict[str, Rule]:
     from .resolve import memory_deduction  # noqa: F401
     from .startup import crash_rules  # noqa: F401
     from .startup import rules as of_logs  # noqa: F401
+    from .sweep import rules as of_sweeps  # noqa: F401
     from .workload import rules as of_workloads  # noqa: F401
+    from .workload import tune_rules  # noqa: F401
 
     return dict(sorted(RULES.items()))

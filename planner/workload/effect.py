@@ -35,6 +35,7 @@ class Point:
         sizes: ascending.
         graphs: of the target model, number of.
         cost: of a step, in tokens or seconds.
+        guarded: the same with the steps of any size that lists are chosen for beside the traffic.
         tokens: computed in a step, padding included.
         waste: padding as a share of the computed tokens.
         eager: share of the steps that run without a graph.
@@ -46,6 +47,7 @@ class Point:
     sizes: tuple[int, ...]
     graphs: int
     cost: float
+    guarded: float
     tokens: float
     waste: float
     eager: float
@@ -61,6 +63,7 @@ class Setting:
     Attributes:
         deployment, resolution: as they are today.
         steps: of the traffic, those that may have a graph.
+        guard: steps of any size, which lists are chosen for as well.
         prices: of a step.
         request: of the memory; None: it cannot be planned.
     """
@@ -68,6 +71,7 @@ class Setting:
     deployment: Deployment
     resolution: Resolution
     steps: tuple[Step, ...]
+    guard: tuple[Step, ...]
     prices: Prices
     request: MemoryRequest | None
 
@@ -88,10 +92,11 @@ class Setting:
 
     def _point(self, deployment: Deployment, resolution: Resolution) -> Point:
         told = tally_of(self.steps, resolution, self.prices)
+        guarded = tally_of((*self.steps, *self.guard), resolution, self.prices).cost
         graph_bytes, kv_tokens = self._memory(deployment, resolution)
         graphs = resolution.graph_count()
         return Point(
-            resolution.capture_sizes, graphs, told.cost, told.tokens, told.waste, told.eager,
+            resolution.capture_sizes, graphs, told.cost, guarded, told.tokens, told.waste, told.eager,
             graph_bytes, kv_tokens, capture_seconds(graphs),
         )  # fmt: skip
 

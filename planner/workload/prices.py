@@ -113,9 +113,7 @@ def prices_from(profile: Profile, deployment: Deployment, resolution: Resolution
     return Prices(times, profile.source, tuple(_notes(other, said, here, more)))
 
 
-def _notes(
-    other: list[str], said: Mapping[str, Any], here: Mapping[str, Any], more: Mapping[str, Any]
-) -> list[str]:
+def _notes(other: list[str], said: Mapping[str, Any], here: Mapping[str, Any], more: Mapping[str, Any]) -> list[str]:
     found = []
     for name in other:
         if name == "capture_sizes":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from math import log
 from typing import Literal, NamedTuple
 
 from ..resolve.graphs import Batch
@@ -13,6 +14,8 @@ from .replay import settled
 
 MOST_POINTS = 512
 """Batches that one range is spread over, at most."""
+SPREAD_OVER = 256
+"""Sizes that stand for all sizes, at most."""
 
 
 class Step(NamedTuple):
@@ -66,6 +69,24 @@ def scaled(steps: Iterable[Step], factor: float, resolution: Resolution) -> tupl
             tokens = min(resolution.max_num_batched_tokens, max(1, round(batch.num_tokens * factor)))
             batch = _mixed(tokens, batch.num_reqs, batch.num_active_loras)
         found.append((Step(step.kind, batch, step.weight),))
+    return merged(found)
+
+
+def anywhere(resolution: Resolution, largest: int, weight: float) -> tuple[Step, ...]:
+    """`weight` steps of any size up to `largest` tokens, as many in each doubling: for traffic that was not seen.
+
+    Decode batches as far as the deployment lets them in, mixed ones above.
+    """
+    each = resolution.uniform_decode_query_len
+    sizes = sorted({round(largest ** (at / SPREAD_OVER)) for at in range(SPREAD_OVER + 1)})
+    found = []
+    for before, size in zip([0, *sizes], sizes, strict=False):
+        requests = -(-size // each)
+        share = weight * log((size + 1) / (before + 1)) / log(largest + 1)
+        if requests <= resolution.max_num_seqs and requests * each <= largest:
+            found.append((Step("decode", Batch(requests * each, requests, each), share),))
+        else:
+            found.append((Step("mixed", _mixed(size, 1, 0), share),))
     return merged(found)
 
 

@@ -1,4 +1,4 @@
-"""The files of --workload: a log with steps, text of /metrics, CSV or JSON; several are a mixture. This module reads."""
+"""Reads the files of --workload: a log with steps, text of /metrics, CSV or JSON; several are a mixture."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Traffic:
 
 
 def weighed(parts: Sequence[Traffic]) -> tuple[Traffic, ...]:
-    """The parts with counts in proportion: as counted, or where one has a weight, by the weights (1 where none is said)."""
+    """The parts with counts in proportion: as counted, or by their weights where one has any; 1 is that of the rest."""
     if all(part.weight is None for part in parts):
         return tuple(parts)
     steps = sum(part.workload.steps for part in parts)

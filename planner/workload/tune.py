@@ -9,54 +9,30 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import gcd, lcm
-from typing import Literal
 
 from ..deployment import Deployment
-from ..errors import CgplanError, InputError, StartupError
+from ..errors import CgplanError, InputError
 from ..memory.budget.budget import MemoryFlags
 from ..memory.budget.measured_record import Profile
 from ..memory.plan import plan_of
 from ..memory.request import MemoryRequest
 from ..resolve import resolve
-from ..resolve.padding import round_up
 from ..resolve.resolution import Resolution
 from ..trace import Finding
-from ..vocabulary import CUDAGraphMode
-from .effect import Point, Setting, can_be_planned, with_sizes
+from .effect import Point, Setting, can_be_planned, tally_of, with_sizes
+from .frame import Frame, frame_of, lists, most_sizes, nothing, with_graph
 from .histogram import Workload
-from .optimise import Demand, curve, demand_of
+from .limits import ROUNDING, Limits, Verdict, choose, knee_of
 from .prices import TOKENS, Prices, prices_from
 from .robust import Interval, PartGain, Shift, bootstrap, costs_of, of_buckets, shifts
-from .steps import Group, Step, groups_of, merged
+from .steps import Group, Step, anywhere, groups_of, merged
 from .traffic import Traffic, weighed
-from .tune_rules import ABOVE_ALL_SIZES, LIMITS_TOO_TIGHT, NOT_KEPT, NOTHING_TO_CHOOSE
-from .two_modes import curve_of_modes
+from .tune_rules import ABOVE_ALL_SIZES, NOT_KEPT
 
-MOST_SIZES = 256
-"""Sizes of the longest list that is looked at."""
-SAME = 0.001
-"""Sizes that save less than this share of the cost together are left out of the chosen list."""
-ROUNDING = 1e-9
+SPREAD = 0.05
+"""Share of the steps that a list is chosen for which may have any size."""
 WORTH_SAYING = 0.001
 """A smaller share of the steps is not told of."""
-
-Verdict = Literal["better", "fewer graphs", "best already", "within limits"]
-
-
-@dataclass(frozen=True)
-class Limits:
-    """What the operator allows; None: as many graphs as today, else no limit.
-
-    Attributes:
-        graphs: number of graphs.
-        graph_bytes: what capture takes of a GPU.
-        capture_seconds: of the start.
-    """
-
-    graphs: int | None = None
-    graph_bytes: int | None = None
-    capture_seconds: float | None = None
 
 
 @dataclass(frozen=True)
@@ -69,6 +45,7 @@ class Tuning:
         tuned: the graphs with the chosen list.
         traffic: the parts of the mixture.
         prices: what the cost counts.
+        spread: share of steps of any size that lists are chosen for.
         fixed: sizes that every list has.
         multiple: every size is one of this.
         limits: as they were taken.
@@ -94,6 +71,7 @@ class Tuning:
     tuned: Resolution
     traffic: tuple[Traffic, ...]
     prices: Prices
+    spread: float
     fixed: tuple[int, ...]
     multiple: int
     limits: Limits
@@ -125,6 +103,7 @@ def tune(
     limits: Limits | None = None,
     must: Sequence[int] = (),
     profile: Profile | None = None,
+    spread: float = SPREAD,
     flags: MemoryFlags | None = None,
 ) -> Tuning:
     """Choose `cudagraph_capture_sizes` for the traffic of a deployment.
@@ -134,6 +113,8 @@ def tune(
         limits: what is allowed.
         must: sizes that the list has to have, tokens.
         profile: a record with times by size: the cost is then seconds. None: the cost is computed tokens.
+        spread: the list is chosen for the traffic and this share of steps of any size, so that traffic which was not
+            seen is not padded without end; 0: for the traffic alone. No figure has these steps.
         flags: of memory; None: vLLM's defaults.
 
     Raises:
@@ -142,7 +123,7 @@ def tune(
         StartupError: vLLM would refuse the deployment.
     """
     parts = (Traffic(workload.source, workload),) if isinstance(workload, Workload) else tuple(workload)
-    return tune_of(deployment, parts, limits or Limits(), must, profile, MemoryRequest(flags or MemoryFlags()))
+    return tune_of(deployment, parts, limits or Limits(), must, profile, MemoryRequest(flags or MemoryFlags()), spread)
 
 
 def tune_of(
@@ -152,28 +133,32 @@ def tune_of(
     must: Sequence[int],
     profile: Profile | None,
     request: MemoryRequest,
+    spread: float = SPREAD,
 ) -> Tuning:
     """The same, of the parts of a mixture and a MemoryRequest."""
     if not traffic:
         raise InputError("there is no traffic", code="CG903", where="workload", fix="give one part at least")
+    if not 0 <= spread < 1:
+        raise InputError(f"{spread} is no share", code="CG903", where="--spread", fix="give 0 to 0.9")
     resolution = resolve(deployment)
     prices = prices_from(profile, deployment, resolution) if profile is not None else TOKENS
-    frame = _frame(deployment, resolution, must)
+    frame = frame_of(deployment, resolution, must)
     parts = weighed(traffic)
     groups = [groups_of(part.workload, resolution) for part in parts]
-    with_graph = [_with_graph(of_part, frame.trial) for of_part in groups]
-    steps = merged(group for of_part in with_graph for group in of_part)
+    graphed = [with_graph(of_part, frame.trial) for of_part in groups]
+    steps = merged(group for of_part in graphed for group in of_part)
     every = sum(step.weight for of_part in groups for group in of_part for step in group)
     if not steps:
-        raise _nothing("no batch of the traffic could have a graph")
+        raise nothing("no batch of the traffic could have a graph")
     why_not = can_be_planned(deployment, resolution, request)
-    setting = Setting(deployment, resolution, steps, prices, None if why_not else request)
+    guard = _guard(steps, frame, resolution, spread)
+    setting = Setting(deployment, resolution, steps, guard, prices, None if why_not else request)
     today = setting.today()
     allowed = replace(limits, graphs=limits.graphs if limits.graphs is not None else today.graphs)
-    lists = _lists(steps, frame, prices, _most(allowed, today))
-    found = [setting.with_sizes(sizes) for sizes in lists]
+    made = lists((*steps, *guard), frame, prices, most_sizes(allowed, today))
+    found = [setting.with_sizes(sizes) for sizes in made]
     points = tuple(point for point in found if point is not None)
-    chosen, verdict = _choose(points, today, allowed, frame)
+    chosen, verdict = choose(points, today, allowed, frame.fixed)
     tuned = resolution if chosen is today else resolve(with_sizes(deployment, chosen.sizes))
     if chosen is not today:
         _check_promise(setting, chosen)
@@ -190,159 +175,32 @@ def tune_of(
         tuned=tuned,
         traffic=tuple(traffic),
         prices=prices,
+        spread=spread,
         fixed=frame.fixed,
         multiple=frame.multiple,
         limits=allowed,
         today=today,
         points=points,
         chosen=chosen,
-        knee=_knee(points),
+        knee=knee_of(points),
         verdict=verdict,
         beats_from=next((len(p.sizes) for p in points if p.cost <= today.cost * (1 + ROUNDING)), None),
         eager_anyway=max(0.0, 1 - sum(step.weight for step in steps) / every),
         gain=1 - chosen.cost / today.cost,
-        chance=_chance(traffic, parts, with_graph, resolution, tuned, prices),
-        buckets=_buckets(with_graph, resolution, tuned, prices),
+        chance=_chance(traffic, parts, graphed, resolution, tuned, prices),
+        buckets=_buckets(graphed, resolution, tuned, prices),
         shifts=shifts(steps, resolution, tuned, prices),
-        parts=_parts(setting, parts, with_graph, frame, chosen, tuned),
+        parts=_parts(setting, parts, graphed, frame, chosen, tuned, spread),
         findings=tuple(_findings(groups, resolution, frame, every, len(found) - len(points))),
         notes=tuple(dict.fromkeys(notes)),
     )
 
 
-@dataclass(frozen=True)
-class _Frame:
-    """What all lists have in common.
-
-    `trial` has every size that a list may have: what a batch runs in there, it can run in.
-    """
-
-    fixed: tuple[int, ...]
-    multiple: int
-    largest: int
-    trial: Resolution
-
-
-def _frame(deployment: Deployment, resolution: Resolution, must: Sequence[int]) -> _Frame:
-    if resolution.cudagraph_mode is CUDAGraphMode.NONE or not resolution.capture_sizes:
-        raise _nothing("the deployment captures no CUDA graphs")
-    budget, today = resolution.max_num_batched_tokens, resolution.max_capture_size
-    multiple = _multiple(deployment, resolution)
-    largest = round_up(max(today, *must, 1), multiple)
-    if largest > budget:
-        largest = budget // multiple * multiple
-    for size in must:
-        if not 1 <= size <= largest:
-            raise InputError(
-                f"a size of {size} cannot be captured", code="CG903", where="--must", fix=f"give 1 to {largest}"
-            )
-    fullest = round_up(resolution.max_num_seqs * resolution.uniform_decode_query_len, multiple)
-    wanted = {largest, *(round_up(size, multiple) for size in must)} | ({fullest} if fullest <= largest else set())
-    trial = resolve(with_sizes(deployment, range(multiple, largest + 1, multiple)))
-    return _Frame(tuple(sorted(wanted)), multiple, largest, trial)
-
-
-def _multiple(deployment: Deployment, resolution: Resolution) -> int:
-    """What vLLM keeps sizes to: asked of its own rules with every size there may be, and whole decode requests."""
-    every = range(1, resolution.max_capture_size + 1)
-    try:
-        kept = resolve(with_sizes(deployment, every)).capture_sizes
-    except StartupError:
-        kept = resolution.capture_sizes
-    found = gcd(*kept) if kept else 1
-    length = resolution.uniform_decode_query_len if resolution.decode_mode is CUDAGraphMode.FULL else 1
-    return lcm(found, length)
-
-
-def _with_graph(groups: Sequence[Group], trial: Resolution) -> tuple[Group, ...]:
-    """The steps that run in a graph where every size is captured."""
-    found = (
-        tuple(step for step in group if trial.dispatch_batch(step.batch).mode is not CUDAGraphMode.NONE)
-        for group in groups
-    )
-    return tuple(group for group in found if group)
-
-
-def _most(limits: Limits, today: Point) -> int:
-    """Sizes of the longest list: each is a graph at least."""
-    most = max(limits.graphs or 0, len(today.sizes))
-    return min(most, MOST_SIZES)
-
-
-def _lists(steps: Sequence[Step], frame: _Frame, prices: Prices, most: int) -> list[tuple[int, ...]]:
-    """The best list of each number of sizes."""
-    most = max(most, len(frame.fixed))
-    demands = _demands(steps, frame.trial, by_mode=bool(prices.times))
-    if len(demands) == 1:
-        ((mode, demand),) = demands.items()
-        found = curve(
-            demand, most, fixed=frame.fixed, multiple=frame.multiple, largest=frame.largest,
-            value=None if not prices.times else lambda size: prices.of(mode, size),
-        )  # fmt: skip
-        made = [choice.sizes for choice in found]
-    else:
-        priced = [(demand, _price(prices, mode)) for mode, demand in demands.items()]
-        made = list(curve_of_modes(priced, most, fixed=frame.fixed, multiple=frame.multiple))
-    return list(dict.fromkeys(made))
-
-
-def _demands(steps: Sequence[Step], trial: Resolution, by_mode: bool) -> dict[CUDAGraphMode, Demand]:
-    """Sizes and weights by the mode that the batches run in; one for all where the mode makes no difference."""
-    found: dict[CUDAGraphMode, list[tuple[int, float]]] = {}
-    for step in steps:
-        mode = trial.dispatch_batch(step.batch).mode if by_mode else CUDAGraphMode.FULL
-        found.setdefault(mode, []).append((step.batch.num_tokens, step.weight))
-    return {mode: demand_of(batches) for mode, batches in found.items()}
-
-
-def _price(prices: Prices, mode: CUDAGraphMode):  # type: ignore[no-untyped-def]
-    return lambda size: prices.of(mode, size)
-
-
-def _choose(points: Sequence[Point], today: Point, limits: Limits, frame: _Frame) -> tuple[Point, Verdict]:
-    """The fewest sizes that cost about as little as the least within the limits, and no more than today's list."""
-    inside = [point for point in points if _keeps(point, limits, today)]
-    today_is_inside = _keeps(today, limits, today)
-    if not inside:
-        if today_is_inside:
-            return today, "best already"
-        raise _too_tight(points, limits, frame)
-    least = min(point.cost for point in inside)
-    if today_is_inside and least > today.cost * (1 + ROUNDING):
-        return today, "best already"
-    enough = least * (1 + SAME)
-    if today_is_inside:
-        enough = min(enough, today.cost * (1 + ROUNDING))
-    chosen = min((point for point in inside if point.cost <= max(enough, least)), key=lambda p: len(p.sizes))
-    if chosen.cost < today.cost * (1 - ROUNDING):
-        return chosen, "better"
-    if not today_is_inside:
-        return chosen, "within limits"
-    return (chosen, "fewer graphs") if chosen.graphs < today.graphs else (today, "best already")
-
-
-def _keeps(point: Point, limits: Limits, today: Point) -> bool:
-    """Within the limits; and it starts where today's list does."""
-    if limits.graphs is not None and point.graphs > limits.graphs:
-        return False
-    if limits.graph_bytes is not None and (point.graph_bytes is None or point.graph_bytes > limits.graph_bytes):
-        return False
-    if limits.capture_seconds is not None and point.capture.best > limits.capture_seconds:
-        return False
-    return point.kv_tokens is not None or today.kv_tokens is None
-
-
-def _knee(points: Sequence[Point]) -> Point | None:
-    """The point farthest below the line from the first point to the last, both axes from 0 to 1."""
-    if len(points) < 3 or points[0].cost <= points[-1].cost:
-        return None
-    first, last = points[0], points[-1]
-    wide, high = len(last.sizes) - len(first.sizes), first.cost - last.cost
-
-    def below(point: Point) -> float:
-        return (first.cost - point.cost) / high - (len(point.sizes) - len(first.sizes)) / wide
-
-    return max(points, key=below)
+def _guard(steps: Sequence[Step], frame: Frame, resolution: Resolution, spread: float) -> tuple[Step, ...]:
+    """The steps of any size that a list is chosen for beside the traffic."""
+    weight = sum(step.weight for step in steps) * spread / (1 - spread)
+    found = (anywhere(resolution, frame.largest, weight),) if spread else ()
+    return merged(with_graph(found, frame.trial))
 
 
 def _check_promise(setting: Setting, chosen: Point) -> None:
@@ -394,14 +252,13 @@ def _parts(
     setting: Setting,
     parts: Sequence[Traffic],
     groups: Sequence[Sequence[Group]],
-    frame: _Frame,
+    frame: Frame,
     chosen: Point,
     tuned: Resolution,
+    spread: float,
 ) -> tuple[PartGain, ...]:
     if len(parts) < 2:
         return ()
-    from .effect import tally_of
-
     whole = sum(part.workload.steps for part in parts)
     found = []
     for at, part in enumerate(parts):
@@ -412,27 +269,23 @@ def _parts(
         after = tally_of(steps, tuned, setting.prices)
         others = merged(group for other, of_part in enumerate(groups) if other != at for group in of_part)
         costs = [
-            _cost_of_own(setting, chosen_for, steps, frame, len(chosen.sizes)) for chosen_for in (steps, others)
+            _cost_of_own(setting, chosen_for, steps, frame, len(chosen.sizes), spread) for chosen_for in (steps, others)
         ]
         own, without = (None if cost is None else 1 - cost / before.cost for cost in costs)
-        found.append(
-            PartGain(
-                part.name, part.workload.steps / whole, before.waste, after.waste,
-                1 - after.cost / before.cost, own if own is not None else 1 - after.cost / before.cost, without,
-            )  # fmt: skip
-        )
+        gain = 1 - after.cost / before.cost
+        share = part.workload.steps / whole
+        found.append(PartGain(part.name, share, before.waste, after.waste, gain, gain if own is None else own, without))
     return tuple(found)
 
 
 def _cost_of_own(
-    setting: Setting, chosen_for: Sequence[Step], steps: Sequence[Step], frame: _Frame, sizes: int
+    setting: Setting, chosen_for: Sequence[Step], steps: Sequence[Step], frame: Frame, sizes: int, spread: float
 ) -> float | None:
     """What `steps` cost with the best list of so many sizes for other steps; None: there is none."""
-    from .effect import tally_of
-
     if not chosen_for:
         return None
-    best = _lists(chosen_for, frame, setting.prices, sizes)[-1]
+    guard = _guard(chosen_for, frame, setting.resolution, spread)
+    best = lists((*chosen_for, *guard), frame, setting.prices, sizes)[-1]
     try:
         resolution = resolve(with_sizes(setting.deployment, best))
     except CgplanError:
@@ -441,7 +294,7 @@ def _cost_of_own(
 
 
 def _findings(
-    groups: Sequence[Sequence[Group]], resolution: Resolution, frame: _Frame, every: float, dropped: int
+    groups: Sequence[Sequence[Group]], resolution: Resolution, frame: Frame, every: float, dropped: int
 ) -> list[Finding]:
     found = []
     wide = [
@@ -465,21 +318,3 @@ def _findings(
         message = f"{dropped} lists are left out: vLLM would not keep them as they were chosen"
         found.append(Finding(NOT_KEPT.code, "info", message, None, "--cudagraph-capture-sizes"))
     return found
-
-
-def _nothing(message: str) -> InputError:
-    return InputError(message, code=NOTHING_TO_CHOOSE.code, where="capture sizes", fix=NOTHING_TO_CHOOSE.instead)
-
-
-def _too_tight(points: Sequence[Point], limits: Limits, frame: _Frame) -> InputError:
-    fixed = ", ".join(map(str, frame.fixed))
-    if not points:
-        message = "vLLM would keep no list as it was chosen"
-    else:
-        least = points[0]
-        memory = f", {least.graph_bytes / 2**20:.0f} MiB" if least.graph_bytes is not None else ""
-        message = (
-            f"no list keeps to the limits: the shortest has {len(least.sizes)} sizes ({fixed} are fixed), "
-            f"{least.graphs} graphs{memory}, {least.capture.best:g} s"
-        )
-    return InputError(message, code=LIMITS_TOO_TIGHT.code, where="--max-graphs", fix=LIMITS_TOO_TIGHT.instead)

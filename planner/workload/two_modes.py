@@ -99,8 +99,7 @@ class _Layers:
 
     def _cost(self, a: int, b: int) -> float:
         return sum(
-            values[b] * (weights[b] - weights[a])
-            for values, weights in zip(self._values, self._weights, strict=True)
+            values[b] * (weights[b] - weights[a]) for values, weights in zip(self._values, self._weights, strict=True)
         )
 
     def chosen(self, count: int) -> tuple[int, ...]:
