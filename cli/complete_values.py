@@ -11,7 +11,7 @@ from .complete import Candidate
 
 Maker = Callable[[], Iterable[Candidate]]
 
-FILES = ("--settings", "--sarif-file", "--exclude", "--profile", "--weights", "--compare-with")
+FILES = ("--settings", "--sarif-file", "--exclude", "--profile", "--weights", "--compare-with", "--workload")
 """Options whose value is a path."""
 
 
@@ -96,6 +96,7 @@ VALUES: dict[str, Maker] = {
     "--env": variables,
     "--software": software,
     "--fail-on": SEVERITIES,
+    "--shape": words("steady", "bursty", "low", "uniform", "bimodal"),
     "--output": words("text", "json", "sarif", "github", "markdown", "concise"),
     "--select": codes,
     "--ignore": codes,

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
         SpeculativeOptions,
     )
     from .vocabulary import AttentionCGSupport, CompilationMode, CUDAGraphMode, Runner, UsageContext
+    from .workload.tune import tune
+    from .workload.tuning import Tuning
 
 # Imported on first use: `cgplan --version` and shell completion must not pay for pydantic.
 _HOMES = {
@@ -62,12 +64,14 @@ _HOMES = {
     "Software": "sections",
     "SpeculativeOptions": "sections",
     "StartupError": "errors",
+    "Tuning": "workload.tuning",
     "UsageContext": "vocabulary",
     "check": "check",
     "gpu": "releases.gpus",
     "load_model": "inputs.catalogue",
     "plan": "memory.plan",
     "resolve": "resolve",
+    "tune": "workload.tune",
 }
 
 __all__ = [  # noqa: RUF022
@@ -99,12 +103,14 @@ __all__ = [  # noqa: RUF022
     "Software",
     "SpeculativeOptions",
     "StartupError",
+    "Tuning",
     "UsageContext",
     "check",
     "gpu",
     "load_model",
     "plan",
     "resolve",
+    "tune",
 ]
 
 

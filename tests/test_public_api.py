@@ -51,6 +51,7 @@ PUBLIC = [
     "Software",
     "SpeculativeOptions",
     "StartupError",
+    "Tuning",
     "UsageContext",
     "check",
     "gpu",
@@ -58,6 +59,7 @@ PUBLIC = [
     "plan",
     "__version__",
     "resolve",
+    "tune",
 ]
 
 

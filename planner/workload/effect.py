@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from math import fsum
 from typing import Any, NamedTuple
 
 from ..deployment import Deployment
@@ -90,9 +89,15 @@ class Setting:
             return None
         return self._point(deployment, resolution)
 
+    def guarded(self, resolution: Resolution) -> float:
+        """The cost of a step of the traffic and the guard together."""
+        parts = [part for part in (self.steps, self.guard) if part]
+        costs = [(sum(step.weight for step in part), tally_of(part, resolution, self.prices).cost) for part in parts]
+        return sum(weight * cost for weight, cost in costs) / sum(weight for weight, _ in costs)
+
     def _point(self, deployment: Deployment, resolution: Resolution) -> Point:
         told = tally_of(self.steps, resolution, self.prices)
-        guarded = tally_of((*self.steps, *self.guard), resolution, self.prices).cost
+        guarded = self.guarded(resolution)
         graph_bytes, kv_tokens = self._memory(deployment, resolution)
         graphs = resolution.graph_count()
         return Point(
@@ -122,18 +127,45 @@ class Told(NamedTuple):
     eager: float
 
 
-def tally_of(steps: Sequence[Step], resolution: Resolution, prices: Prices) -> Told:
-    """What `steps` run in under `resolution`, and what that costs."""
-    cost, computed, padding, eager = [], [], [], []
+class Run(NamedTuple):
+    """What a step runs in, its computed tokens, and its cost."""
+
+    mode: CUDAGraphMode
+    tokens: int
+    cost: float
+
+
+def runs_of(steps: Sequence[Step], resolution: Resolution, prices: Prices) -> Iterator[Run]:
+    """What each of `steps`, ascending by tokens, runs in under `resolution`.
+
+    All batches of one sort up to the size of a graph run in it from the smallest on that does, so that not each is
+    asked for.
+    """
+    last: dict[tuple[str, int, int], Run] = {}
     for step in steps:
-        found = resolution.dispatch_batch(step.batch)
-        cost.append(step.weight * prices.of(found.mode, found.num_tokens))
-        computed.append(step.weight * found.num_tokens)
-        padding.append(step.weight * (found.num_tokens - step.batch.num_tokens))
-        if found.mode is CUDAGraphMode.NONE:
-            eager.append(step.weight)
-    whole, tokens = fsum(step.weight for step in steps), fsum(computed)
-    return Told(fsum(cost) / whole, tokens / whole, fsum(padding) / tokens, fsum(eager) / whole)
+        batch = step.batch
+        sort = (step.kind, batch.max_query_len if step.kind == "decode" else 0, batch.num_active_loras)
+        run = last.get(sort)
+        if run is None or run.tokens < batch.num_tokens:
+            found = resolution.dispatch_batch(batch)
+            run = Run(found.mode, found.num_tokens, prices.of(found.mode, found.num_tokens))
+            if run.mode is CUDAGraphMode.FULL or step.kind == "mixed":
+                last[sort] = run
+        yield run
+
+
+def tally_of(steps: Sequence[Step], resolution: Resolution, prices: Prices) -> Told:
+    """What `steps`, ascending by tokens, run in under `resolution`, and what that costs."""
+    cost = tokens = padding = eager = whole = 0.0
+    for step, run in zip(steps, runs_of(steps, resolution, prices), strict=True):
+        weight = step.weight
+        whole += weight
+        cost += weight * run.cost
+        tokens += weight * run.tokens
+        padding += weight * (run.tokens - step.batch.num_tokens)
+        if run.mode is CUDAGraphMode.NONE:
+            eager += weight
+    return Told(cost / whole, tokens / whole, padding / tokens, eager / whole)
 
 
 def with_sizes(deployment: Deployment, sizes: Sequence[int]) -> Deployment:

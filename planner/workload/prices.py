@@ -78,10 +78,14 @@ class Prices:
             )
         return times.at(tokens)
 
-    def beyond(self, tokens: int) -> str:
-        """What to say where times for up to `tokens` tokens are asked; "": all were measured."""
-        last = min((times.sizes[-1] for times in self.times.values()), default=tokens)
-        return f"times above {last} tokens are drawn on from those below" if tokens > last else ""
+    def beyond(self, widest: Mapping[CUDAGraphMode, int]) -> str:
+        """What to say where times of larger steps are asked than were measured, by mode; "": of none."""
+        found = [
+            f"{NAMES[mode]} steps above {self.times[mode].sizes[-1]} tokens"
+            for mode, tokens in widest.items()
+            if mode in self.times and tokens > self.times[mode].sizes[-1]
+        ]
+        return f"not measured, the times below are drawn on: {', '.join(found)}" if found else ""
 
 
 TOKENS = Prices({})

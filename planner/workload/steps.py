@@ -67,7 +67,7 @@ def scaled(steps: Iterable[Step], factor: float, resolution: Resolution) -> tupl
             batch = batch._replace(num_reqs=requests, num_tokens=requests * batch.max_query_len)
         else:
             tokens = min(resolution.max_num_batched_tokens, max(1, round(batch.num_tokens * factor)))
-            batch = _mixed(tokens, batch.num_reqs, batch.num_active_loras)
+            batch = _mixed(tokens, batch.num_active_loras)
         found.append((Step(step.kind, batch, step.weight),))
     return merged(found)
 
@@ -86,7 +86,7 @@ def anywhere(resolution: Resolution, largest: int, weight: float) -> tuple[Step,
         if requests <= resolution.max_num_seqs and requests * each <= largest:
             found.append((Step("decode", Batch(requests * each, requests, each), share),))
         else:
-            found.append((Step("mixed", _mixed(size, 1, 0), share),))
+            found.append((Step("mixed", _mixed(size, 0), share),))
     return merged(found)
 
 
@@ -113,13 +113,13 @@ def _step(item: Batches, tokens: int, weight: float, resolution: Resolution) -> 
     length = _length(item, resolution)
     if _is_decode(item, tokens, length, resolution):
         return Step("decode", Batch(tokens, tokens // length, length, item.loras), weight)
-    requests = item.requests.low if item.requests is not None else 1
-    return Step("mixed", _mixed(tokens, requests, item.loras), weight)
+    return Step("mixed", _mixed(tokens, item.loras), weight)
 
 
-def _mixed(tokens: int, requests: int, loras: int) -> Batch:
-    # One request whose length differs from the total marks the batch as not uniform.
-    return Batch(tokens, min(requests, tokens), tokens + 1, loras, has_prefill=True)
+def _mixed(tokens: int, loras: int) -> Batch:
+    # One request whose length differs from the total marks the batch as not uniform. More requests, as many as the
+    # deployment lets in, fit into the same graphs.
+    return Batch(tokens, 1, tokens + 1, loras, has_prefill=True)
 
 
 def _length(item: Batches, resolution: Resolution) -> int:

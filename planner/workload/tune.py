@@ -8,10 +8,10 @@ that vLLM would not keep as it is, is left out.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ..deployment import Deployment
-from ..errors import CgplanError, InputError
+from ..errors import InputError
 from ..memory.budget.budget import MemoryFlags
 from ..memory.budget.measured_record import Profile
 from ..memory.plan import plan_of
@@ -19,81 +19,25 @@ from ..memory.request import MemoryRequest
 from ..resolve import resolve
 from ..resolve.resolution import Resolution
 from ..trace import Finding
-from .effect import Point, Setting, can_be_planned, tally_of, with_sizes
-from .frame import Frame, frame_of, lists, most_sizes, nothing, with_graph
+from ..vocabulary import CUDAGraphMode
+from .effect import Point, Setting, can_be_planned, with_sizes
+from .frame import Frame, frame_of, lists, most_sizes
 from .histogram import Workload
-from .limits import ROUNDING, Limits, Verdict, choose, knee_of
+from .limits import ROUNDING, Limits, choose, knee_of
+from .others import Given, given_of, guard_of, held_out, parts_of
 from .prices import TOKENS, Prices, prices_from
-from .robust import Interval, PartGain, Shift, bootstrap, costs_of, of_buckets, shifts
-from .steps import Group, Step, anywhere, groups_of, merged
-from .traffic import Traffic, weighed
+from .robust import Interval, bootstrap, costs_of, of_buckets, shifts, together
+from .steps import Group, Step, merged
+from .traffic import Traffic
 from .tune_rules import ABOVE_ALL_SIZES, NOT_KEPT
+from .tuning import Tuning
+
+__all__ = ["SPREAD", "Tuning", "tune", "tune_of"]
 
 SPREAD = 0.05
 """Share of the steps that a list is chosen for which may have any size."""
 WORTH_SAYING = 0.001
 """A smaller share of the steps is not told of."""
-
-
-@dataclass(frozen=True)
-class Tuning:
-    """The choice of capture sizes for a workload.
-
-    Attributes:
-        deployment: as it is today.
-        resolution: its CUDA graphs today.
-        tuned: the graphs with the chosen list.
-        traffic: the parts of the mixture.
-        prices: what the cost counts.
-        spread: share of steps of any size that lists are chosen for.
-        fixed: sizes that every list has.
-        multiple: every size is one of this.
-        limits: as they were taken.
-        today: the list of today.
-        points: the curve, by rising number of sizes.
-        chosen: of `points`; today's list where that is best.
-        knee: of `points`, where the curve bends most; None: it has too few points.
-        verdict: "better": it costs less; "fewer graphs": it costs the same; "best already": today's list stays;
-            "within limits": today's list is not allowed, and the chosen one costs more.
-        beats_from: fewest sizes that cost no more than today's list; None: no number of sizes does.
-        eager_anyway: share of the steps that run without a graph whatever the sizes; they are in no figure.
-        gain: share of the cost that the chosen list saves.
-        chance: where the gain lies by chance in the counts; None: the traffic is no measurement.
-        buckets: where it lies as the source knows sizes by bucket only; None: it knows them.
-        shifts: the gain where the traffic moves.
-        parts: the gain of each part of a mixture; () for one part.
-        findings: what the operator should know.
-        notes: what was assumed, one line each.
-    """
-
-    deployment: Deployment
-    resolution: Resolution
-    tuned: Resolution
-    traffic: tuple[Traffic, ...]
-    prices: Prices
-    spread: float
-    fixed: tuple[int, ...]
-    multiple: int
-    limits: Limits
-    today: Point
-    points: tuple[Point, ...]
-    chosen: Point
-    knee: Point | None
-    verdict: Verdict
-    beats_from: int | None
-    eager_anyway: float
-    gain: float
-    chance: Interval | None
-    buckets: Interval | None
-    shifts: tuple[Shift, ...]
-    parts: tuple[PartGain, ...]
-    findings: tuple[Finding, ...] = ()
-    notes: tuple[str, ...] = ()
-
-    @property
-    def flag(self) -> str:
-        """The option of `vllm serve` that sets the chosen list."""
-        return f"--cudagraph-capture-sizes {' '.join(map(str, self.chosen.sizes))}"
 
 
 def tune(
@@ -143,32 +87,19 @@ def tune_of(
     resolution = resolve(deployment)
     prices = prices_from(profile, deployment, resolution) if profile is not None else TOKENS
     frame = frame_of(deployment, resolution, must)
-    parts = weighed(traffic)
-    groups = [groups_of(part.workload, resolution) for part in parts]
-    graphed = [with_graph(of_part, frame.trial) for of_part in groups]
-    steps = merged(group for of_part in graphed for group in of_part)
-    every = sum(step.weight for of_part in groups for group in of_part for step in group)
-    if not steps:
-        raise nothing("no batch of the traffic could have a graph")
+    given = given_of(traffic, frame, resolution)
+    steps = given.steps
     why_not = can_be_planned(deployment, resolution, request)
-    guard = _guard(steps, frame, resolution, spread)
+    guard = guard_of(steps, frame, resolution, spread)
     setting = Setting(deployment, resolution, steps, guard, prices, None if why_not else request)
     today = setting.today()
     allowed = replace(limits, graphs=limits.graphs if limits.graphs is not None else today.graphs)
-    made = lists((*steps, *guard), frame, prices, most_sizes(allowed, today))
-    found = [setting.with_sizes(sizes) for sizes in made]
+    found = [setting.with_sizes(sizes) for sizes in lists((*steps, *guard), frame, prices, most_sizes(allowed, today))]
     points = tuple(point for point in found if point is not None)
-    chosen, verdict = choose(points, today, allowed, frame.fixed)
+    chosen, verdict = choose(points, today, allowed, frame.fixed, setting.guarded(frame.trial))
     tuned = resolution if chosen is today else resolve(with_sizes(deployment, chosen.sizes))
     if chosen is not today:
         _check_promise(setting, chosen)
-    widest = max(step.batch.num_tokens for step in steps)
-    notes = [note for part in traffic for note in part.notes] + list(prices.notes)
-    notes += [beyond] if (beyond := prices.beyond(max(widest, frame.largest))) else []
-    notes += [f"the memory is not planned: {why_not}"] if why_not else []
-    notes += ["each rank is taken by itself: ranks that agree on a size are not followed"] * (
-        resolution.data_parallel_ranks > 1
-    )
     return Tuning(
         deployment=deployment,
         resolution=resolution,
@@ -185,22 +116,43 @@ def tune_of(
         knee=knee_of(points),
         verdict=verdict,
         beats_from=next((len(p.sizes) for p in points if p.cost <= today.cost * (1 + ROUNDING)), None),
-        eager_anyway=max(0.0, 1 - sum(step.weight for step in steps) / every),
+        eager_anyway=max(0.0, 1 - sum(step.weight for step in steps) / given.weight),
         gain=1 - chosen.cost / today.cost,
-        chance=_chance(traffic, parts, graphed, resolution, tuned, prices),
-        buckets=_buckets(graphed, resolution, tuned, prices),
+        held_out=None if tuned is resolution else held_out(setting, given, frame, len(chosen.sizes), spread),
+        chance=_chance(given, resolution, tuned, prices),
+        buckets=_buckets(given.graphed, resolution, tuned, prices),
         shifts=shifts(steps, resolution, tuned, prices),
-        parts=_parts(setting, parts, graphed, frame, chosen, tuned, spread),
-        findings=tuple(_findings(groups, resolution, frame, every, len(found) - len(points))),
-        notes=tuple(dict.fromkeys(notes)),
+        parts=parts_of(setting, given, frame, chosen, tuned, spread),
+        findings=tuple(_findings(given, resolution, frame, len(found) - len(points))),
+        notes=_notes(setting, given, frame, today, why_not),
     )
 
 
-def _guard(steps: Sequence[Step], frame: Frame, resolution: Resolution, spread: float) -> tuple[Step, ...]:
-    """The steps of any size that a list is chosen for beside the traffic."""
-    weight = sum(step.weight for step in steps) * spread / (1 - spread)
-    found = (anywhere(resolution, frame.largest, weight),) if spread else ()
-    return merged(with_graph(found, frame.trial))
+def _notes(setting: Setting, given: Given, frame: Frame, today: Point, why_not: str) -> tuple[str, ...]:
+    """What was assumed, and what is not followed."""
+    found = [note for part in given.traffic for note in part.notes] + list(setting.prices.notes)
+    if beyond := setting.prices.beyond(_widest(given.steps, frame, setting.resolution)):
+        found.append(beyond)
+    if why_not:
+        found.append(f"the memory is not planned: {why_not}")
+    elif today.kv_tokens is None:
+        found.append("by the plan it does not start; `cgplan plan` says why")
+    if setting.resolution.data_parallel_ranks > 1:
+        found.append("each rank is taken by itself: ranks that agree on a size are not followed")
+    if setting.resolution.schedule is not None:
+        found.append("of the dynamic numbers of drafts the longest query length is taken")
+    return tuple(dict.fromkeys(found))
+
+
+def _widest(steps: Sequence[Step], frame: Frame, resolution: Resolution) -> dict[CUDAGraphMode, int]:
+    """The largest size that a step of each mode may have, of the modes that the traffic runs in."""
+    fullest = resolution.max_num_seqs * resolution.uniform_decode_query_len
+    found: dict[CUDAGraphMode, int] = {}
+    for step in steps:
+        mode = frame.trial.dispatch_batch(step.batch).mode
+        most = min(frame.largest, fullest) if step.kind == "decode" else frame.largest
+        found[mode] = max(found.get(mode, 0), most)
+    return found
 
 
 def _check_promise(setting: Setting, chosen: Point) -> None:
@@ -221,20 +173,14 @@ def _check_promise(setting: Setting, chosen: Point) -> None:
         )  # fmt: skip
 
 
-def _chance(
-    traffic: Sequence[Traffic],
-    parts: Sequence[Traffic],
-    groups: Sequence[Sequence[Group]],
-    today: Resolution,
-    tuned: Resolution,
-    prices: Prices,
-) -> Interval | None:
-    if today is tuned or not all(part.is_measured for part in traffic):
+def _chance(given: Given, today: Resolution, tuned: Resolution, prices: Prices) -> Interval | None:
+    if today is tuned or not all(part.is_measured for part in given.traffic):
         return None
-    scales = [after.workload.steps / before.workload.steps for before, after in zip(traffic, parts, strict=True)]
+    pairs = zip(given.traffic, given.parts, strict=True)
+    scales = [after.workload.steps / before.workload.steps for before, after in pairs]
     costs = [
-        [one._replace(weight=one.weight / scale) for one in costs_of(merged(of_part), today, tuned, prices)]
-        for of_part, scale in zip(groups, scales, strict=True)
+        [one._replace(weight=one.weight / scale) for one in together(costs_of(merged(of_part), today, tuned, prices))]
+        for of_part, scale in zip(given.graphed, scales, strict=True)
     ]
     return bootstrap(costs, scales)
 
@@ -248,65 +194,16 @@ def _buckets(
     return of_buckets(every, today, tuned, prices)
 
 
-def _parts(
-    setting: Setting,
-    parts: Sequence[Traffic],
-    groups: Sequence[Sequence[Group]],
-    frame: Frame,
-    chosen: Point,
-    tuned: Resolution,
-    spread: float,
-) -> tuple[PartGain, ...]:
-    if len(parts) < 2:
-        return ()
-    whole = sum(part.workload.steps for part in parts)
-    found = []
-    for at, part in enumerate(parts):
-        steps = merged(groups[at])
-        if not steps:
-            continue
-        before = tally_of(steps, setting.resolution, setting.prices)
-        after = tally_of(steps, tuned, setting.prices)
-        others = merged(group for other, of_part in enumerate(groups) if other != at for group in of_part)
-        costs = [
-            _cost_of_own(setting, chosen_for, steps, frame, len(chosen.sizes), spread) for chosen_for in (steps, others)
-        ]
-        own, without = (None if cost is None else 1 - cost / before.cost for cost in costs)
-        gain = 1 - after.cost / before.cost
-        share = part.workload.steps / whole
-        found.append(PartGain(part.name, share, before.waste, after.waste, gain, gain if own is None else own, without))
-    return tuple(found)
-
-
-def _cost_of_own(
-    setting: Setting, chosen_for: Sequence[Step], steps: Sequence[Step], frame: Frame, sizes: int, spread: float
-) -> float | None:
-    """What `steps` cost with the best list of so many sizes for other steps; None: there is none."""
-    if not chosen_for:
-        return None
-    guard = _guard(chosen_for, frame, setting.resolution, spread)
-    best = lists((*chosen_for, *guard), frame, setting.prices, sizes)[-1]
-    try:
-        resolution = resolve(with_sizes(setting.deployment, best))
-    except CgplanError:
-        return None
-    return tally_of(steps, resolution, setting.prices).cost
-
-
-def _findings(
-    groups: Sequence[Sequence[Group]], resolution: Resolution, frame: Frame, every: float, dropped: int
-) -> list[Finding]:
+def _findings(given: Given, resolution: Resolution, frame: Frame, dropped: int) -> list[Finding]:
     found = []
     wide = [
         step
-        for of_part in groups
-        for group in of_part
-        for step in group
+        for step in given.every
         if step.kind == "decode"
         and step.batch.num_tokens > frame.largest
         and step.batch.num_reqs <= resolution.max_num_seqs
     ]
-    share = sum(step.weight for step in wide) / every
+    share = sum(step.weight for step in wide) / given.weight
     if share >= WORTH_SAYING:
         widest = min(
             resolution.max_num_seqs * resolution.uniform_decode_query_len, max(s.batch.num_tokens for s in wide)

@@ -1,9 +1,9 @@
-"""The best capture sizes where batches of several modes share them, each mode with times of its own.
+"""The best capture sizes where batches of two modes share them, each mode with times of its own.
 
 One list serves decode batches, which run FULL, and mixed ones, which run PIECEWISE. With v_m the cost of a step in
 mode m and W_m the weight of its batches up to a candidate, the batches between two neighbours a < b cost
 
-    cost(a, b) = sum over m of v_m(c_b) (W_m(b) - W_m(a)).
+    cost(a, b) = sum over both m of v_m(c_b) (W_m(b) - W_m(a)).
 
 Each term is Monge where v_m does not fall (see `optimise`), and so is the sum. Therefore the best neighbour below b
 grows with b, and a layer takes n log n by divide and conquer. Forbidding a below the last fixed size under b keeps
@@ -13,7 +13,7 @@ is. The largest candidate is a fixed size, so that every batch has a graph.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from math import inf
 
 from ..errors import InputError
@@ -25,7 +25,7 @@ Priced = tuple[Demand, Cost]
 
 
 def curve_of_modes(
-    modes: Sequence[Priced], most: int, *, fixed: Iterable[int], multiple: int = 1
+    modes: tuple[Priced, Priced], most: int, *, fixed: Iterable[int], multiple: int = 1
 ) -> tuple[tuple[int, ...], ...]:
     """The best lists of at most 1, 2, ... `most` sizes; it begins with as many as the fixed sizes need.
 
@@ -54,7 +54,7 @@ def curve_of_modes(
 class _Layers:
     """Layer k: the least cost of all batches up to each candidate, with k sizes, the last of them that candidate."""
 
-    def __init__(self, modes: Sequence[Priced], candidates: list[int], fixed: frozenset[int]) -> None:
+    def __init__(self, modes: tuple[Priced, Priced], candidates: list[int], fixed: frozenset[int]) -> None:
         self._candidates = candidates
         self._values = [[0.0, *(value(size) for size in candidates)] for _, value in modes]
         self._weights = [_weights(demand, candidates) for demand, _ in modes]
@@ -85,11 +85,7 @@ class _Layers:
                 continue
             b = (low + high) // 2
             first = max(least, self._first[b])
-            best, cost = first, inf
-            for a in range(first, min(most, b - 1) + 1):
-                there = self._before[a] + self._cost(a, b)
-                if there < cost:
-                    best, cost = a, there
+            best, cost = self._best(first, min(most, b - 1), b)
             found[b], origin[b] = cost, best
             # Where nothing is allowed, nothing is known of the neighbours.
             waiting.append((low, b - 1, least, best if cost < inf else most))
@@ -97,10 +93,16 @@ class _Layers:
         self._before = found
         self._from.append(origin)
 
-    def _cost(self, a: int, b: int) -> float:
-        return sum(
-            values[b] * (weights[b] - weights[a]) for values, weights in zip(self._values, self._weights, strict=True)
-        )
+    def _best(self, first: int, last: int, b: int) -> tuple[int, float]:
+        """The best neighbour below b, from `first` to `last`, and the cost with it."""
+        before, (one, other) = self._before, self._weights
+        x, y = self._values[0][b], self._values[1][b]
+        best, least = first, inf
+        for a in range(first, last + 1):
+            there = before[a] - x * one[a] - y * other[a]
+            if there < least:
+                best, least = a, there
+        return best, least + x * one[b] + y * other[b]
 
     def chosen(self, count: int) -> tuple[int, ...]:
         """The list of `count` sizes behind the last candidate's cost."""

@@ -1,0 +1,221 @@
+"""`cgplan tune`: the best capture sizes for the traffic of a deployment."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Optional
+
+import typer
+
+from cgplan.errors import InputError, as_fix, shorten
+from cgplan.memory.request import MemoryRequest
+from cgplan.report.words import as_option, sentence
+
+from . import values
+from .decorate import with_deployment
+from .options import DeploymentOptions, LaunchOption
+from .output_options import OUTPUT, JsonInPanelOption
+from .pasted import Pasted, pasted
+from .plan_inputs import memory_options, planned, size
+from .request import Asked, request_of
+
+if TYPE_CHECKING:
+    from cgplan.memory.budget.measured_record import Profile
+    from cgplan.workload.limits import Limits
+    from cgplan.workload.traffic import Traffic
+    from cgplan.workload.tune import Tuning
+
+EPILOG = """\
+Examples:
+  cgplan tune --model Qwen/Qwen3-8B --gpu h100 --workload server.log
+  cgplan tune --workload day.log@0.7 --workload night.log@0.3 -- vllm serve Qwen/Qwen3-8B --max-num-seqs 256
+  cgplan tune deploy.yaml --workload server.log --profile profile.json
+  cgplan tune --model Qwen/Qwen3-8B --gpu h100 --shape bursty --max-graphs 40
+  curl -s localhost:8000/metrics | cgplan tune --model Qwen/Qwen3-8B --gpu h100 --workload - --json
+
+Exit codes:
+  0  chosen, or today's list is the best
+  2  bad usage or input, nothing to choose, limits that no list keeps, or vLLM would not start
+"""
+TRAFFIC = "Traffic"
+CHOICE = "Choice"
+
+_Text = Optional[str]  # noqa: UP045
+_Texts = Optional[list[str]]  # noqa: UP045
+
+
+def _option(flag: str, help: str, panel: str = CHOICE, metavar: str = "N") -> Any:
+    return typer.Option(flag, metavar=metavar, help=help, rich_help_panel=panel, show_default=False)
+
+
+@with_deployment
+def command(
+    options: DeploymentOptions,
+    *,
+    context: typer.Context,
+    launch: LaunchOption = None,
+    workload: Annotated[
+        _Texts,
+        _option(
+            "--workload",
+            "Log with tables of --cudagraph-metrics, text of /metrics, CSV or JSON; - is stdin. Repeatable: a mixture.",
+            TRAFFIC,
+            "FILE[@WEIGHT]",
+        ),
+    ] = None,
+    shape: Annotated[
+        _Text, _option("--shape", "In its place: steady, bursty, low, uniform or bimodal.", TRAFFIC, "NAME")
+    ] = None,
+    spread: Annotated[
+        _Text,
+        _option("--spread", "Share of steps of any size to choose for beside the traffic; default 0.05.", TRAFFIC, "X"),
+    ] = None,
+    profile: Annotated[
+        _Text, _option("--profile", "Record of `cgplan profile`: the cost is then seconds.", metavar="FILE")
+    ] = None,
+    must: Annotated[_Text, _option("--must", "Sizes that the list has to have: 8,16.", metavar="N,...")] = None,
+    max_graphs: Annotated[_Text, _option("--max-graphs", "Most graphs; default: as many as today.")] = None,
+    max_graph_memory: Annotated[
+        _Text, _option("--max-graph-memory", "Most memory of the graphs, 400M or 1G.", metavar="BYTES")
+    ] = None,
+    max_startup: Annotated[
+        _Text, _option("--max-startup", "Most seconds that capture may take.", metavar="SECONDS")
+    ] = None,
+    gpu_memory_utilization: Annotated[
+        _Text, _option("--gpu-memory-utilization", "Share of the GPU that vLLM asks for.", "Memory", "X")
+    ] = None,
+    kv_cache_memory_bytes: Annotated[
+        _Text, _option("--kv-cache-memory-bytes", "KV cache of each GPU, in the place of what is left.", "Memory")
+    ] = None,
+    as_markdown: Annotated[
+        bool, typer.Option("--markdown", help="Markdown on stdout.", rich_help_panel=OUTPUT, show_default=False)
+    ] = False,
+    as_json: JsonInPanelOption = False,
+) -> int:
+    """Choose cudagraph_capture_sizes for measured traffic, and show what it gains beside today's list.
+
+    Options are vLLM's flags; what is not given is assumed, and the assumptions are listed.
+    """
+    from cgplan.workload.tune import SPREAD, tune_of
+
+    line = pasted(context)
+    _check_asked(options, workload, shape, as_json=as_json, as_markdown=as_markdown)
+    limits = _limits(max_graphs, max_graph_memory, max_startup)
+    sizes = values.numbers(must, "--must") if must is not None else ()
+    share = SPREAD if spread is None else _share(spread)
+    memory = {"gpu_memory_utilization": gpu_memory_utilization, "kv_cache_memory_bytes": kv_cache_memory_bytes}
+    asked, request = _asked(options, memory, line, launch)
+    record = _record(profile) if profile is not None else None
+    traffic = _traffic(workload, shape, asked)
+    found = tune_of(asked.deployment, traffic, limits, sizes, record, request, share)
+    if as_json:
+        _print_json(found, asked)
+    elif as_markdown:
+        from cgplan.report.tune_markdown import page
+
+        print(page(found, _title(found, asked), asked.assumptions), end="")
+    else:
+        from cgplan.report.tune_text import show
+
+        show(found, _title(found, asked), asked.assumptions)
+    return 0
+
+
+def _check_asked(
+    options: DeploymentOptions, workload: list[str] | None, shape: str | None, *, as_json: bool, as_markdown: bool
+) -> None:
+    if as_json and as_markdown:
+        message = "--json and --markdown exclude each other"
+        raise InputError(message, code="CG905", where="--markdown", fix="run the two one after the other")
+    if workload and shape is not None:
+        message = "--workload and --shape exclude each other"
+        raise InputError(message, code="CG907", where="--shape", fix="drop one of the two")
+    if not workload and shape is None:
+        raise InputError(
+            "no traffic is given", code="CG905", where="--workload",
+            fix="give --workload FILE, or --shape steady, bursty, low, uniform or bimodal for a first look",
+        )  # fmt: skip
+    if options.model_tag == "-" and any(text.partition("@")[0] == "-" for text in workload or ()):
+        raise InputError("standard input is read once", code="CG905", where="--workload", fix="name one of the files")
+
+
+def _limits(graphs: str | None, memory: str | None, startup: str | None) -> Limits:
+    from cgplan.workload.limits import Limits
+
+    most = None if graphs is None else values.whole(graphs, "--max-graphs")
+    if most is not None and most < 1:
+        raise InputError(f"--max-graphs {most} allows none", code="CG903", where="--max-graphs", fix="give 1 or more")
+    return Limits(
+        graphs=most,
+        graph_bytes=None if memory is None else size(memory, "--max-graph-memory"),
+        capture_seconds=None if startup is None else values.number(startup, "--max-startup"),
+    )
+
+
+def _share(text: str) -> float:
+    value = values.number(text, "--spread")
+    if value > 0.9:
+        raise InputError(f"--spread {text} leaves no traffic", code="CG903", where="--spread", fix="give 0 to 0.9")
+    return value
+
+
+def _asked(
+    options: DeploymentOptions, memory: dict[str, str | None], line: Pasted, which: str | None
+) -> tuple[Asked, MemoryRequest]:
+    """The deployment, and what is asked of its memory. A model whose graphs alone are known is tuned without memory."""
+    given = memory_options(**memory)
+    try:
+        made = planned(options, given, line, which)
+    except InputError as error:
+        if error.code != "CG901" or error.where != "--model":
+            raise
+        return request_of(options, line, which), MemoryRequest()
+    return made.asked._replace(assumptions=made.assumptions), made.plan.request
+
+
+def _record(name: str) -> Profile:
+    from cgplan.inputs.safe_json import read_object
+    from cgplan.memory.budget.measured_record import profile_of
+
+    try:
+        document = read_object(Path(name))
+    except InputError as error:
+        error.fix = "give a record that `cgplan profile --json FILE` wrote"
+        raise
+    return profile_of(document, "--profile")
+
+
+def _traffic(workload: list[str] | None, shape: str | None, asked: Asked) -> tuple[Traffic, ...]:
+    from cgplan.workload.traffic import Traffic, read_traffic
+
+    if shape is None:
+        return read_traffic(workload or ())
+    from cgplan import resolve
+    from cgplan.workload.shapes import shape as named
+
+    resolution = resolve(asked.deployment)
+    made = named(
+        shape.strip().casefold(),
+        max_num_seqs=resolution.max_num_seqs,
+        query_len=resolution.uniform_decode_query_len,
+    )
+    return (Traffic(made.source, made, is_measured=False),)
+
+
+def _title(found: Tuning, asked: Asked) -> str:
+    parts = [f"vLLM {found.resolution.vllm_version}", asked.gpu, asked.layout, asked.model]
+    return " · ".join(shorten(part, 80) for part in parts if part)
+
+
+def _print_json(found: Tuning, asked: Asked) -> None:
+    from cgplan.workload.tune_document import as_document
+
+    fixed = tuple(
+        replace(one, fix=as_option(as_fix(one.fix))) if one.fix is not None else one for one in found.findings
+    )
+    document = as_document(replace(found, findings=fixed))
+    document["model"] = document["model"] or asked.model or None
+    document["assumptions"] = [sentence(text) for text in asked.assumptions]
+    print(json.dumps(document))

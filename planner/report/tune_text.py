@@ -1,0 +1,80 @@
+"""The screen of `cgplan tune`: today's list beside the chosen one, the curve, the flag, and how sure the gain is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.text import Text
+
+from ..errors import as_fix
+from ..workload.tune import Tuning
+from . import tune_view as views
+from .console import console
+from .tables import show_columns, show_list, show_pairs
+from .words import as_option, sentence
+
+WIDEST_BAR = 40
+NARROWEST_BAR = 8
+
+
+def show(tuning: Tuning, title: str, assumptions: Sequence[str] = (), out: Console | None = None) -> None:
+    """Print the choice.
+
+    Args:
+        title: of the deployment.
+        assumptions: what was not said of it.
+    """
+    out = out or console()
+    out.print(Text(views.printable(title), style="head"))
+    out.print(Text(views.printable(views.title(tuning)), style="faint"))
+    out.print()
+    for line in views.verdict(tuning):
+        out.print(Text(line))
+    out.print()
+    show_columns(out, views.HEAD, [(row, "") for row in views.rows(tuning)], right=(1, 2, 3))
+    out.print()
+    _show_curve(out, tuning)
+    if tuning.chosen is not tuning.today:
+        out.print()
+        # On one line, however long: it is there to be copied.
+        out.print(Text(tuning.flag, style="fix"), soft_wrap=True)
+    _show_sureness(out, tuning)
+    for finding in tuning.findings:
+        out.print()
+        head = Text(f"{finding.severity} {finding.code}", style=finding.severity)
+        out.print(head + Text(f"  {sentence(finding.message)}"))
+        if finding.fix:
+            show_pairs(out, [("  fix", as_option(as_fix(finding.fix)))], style="fix")
+    show_list(out, "Assumed and noted", views.all_notes(tuning, assumptions))
+
+
+def _show_curve(out: Console, tuning: Tuning) -> None:
+    bars = views.bars(tuning)
+    out.print(Text(views.curve_title(tuning), style="key"))
+    most = max(bar.value for bar in bars) or 1.0
+    names = max(len(bar.name) for bar in bars)
+    texts = max(len(bar.text) for bar in bars)
+    marks = max(len(bar.mark) for bar in bars)
+    width = max(NARROWEST_BAR, min(WIDEST_BAR, out.width - names - texts - marks - 5))
+    for bar in bars:
+        style = "full" if bar.is_chosen else "eager" if bar.is_today else "piecewise"
+        cells = round(width * bar.value / most)
+        line = Text(f"{bar.name:>{names}} ")
+        line.append(("░" if bar.is_today else "█") * cells, style=style)
+        line.append(" " * (width - cells) + f" {bar.text:<{texts}}  ")
+        line.append(bar.mark, style="key" if bar.is_chosen else "faint")
+        out.print(line, no_wrap=True, overflow="crop")
+
+
+def _show_sureness(out: Console, tuning: Tuning) -> None:
+    out.print()
+    for line in views.sureness(tuning):
+        out.print(Text(line))
+    for head, rows in ((views.PARTS_HEAD, views.part_rows(tuning)), (views.SHIFTS_HEAD, views.shift_rows(tuning))):
+        if rows and tuning.chosen is not tuning.today:
+            out.print()
+            names = [(tuple(views.printable(cell) for cell in row), "") for row in rows]
+            show_columns(out, head, names, right=range(1, len(head)))
+            if head is views.PARTS_HEAD:
+                out.print(Text(views.PARTS_WORDS, style="faint"))

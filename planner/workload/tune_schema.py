@@ -1,0 +1,126 @@
+"""The form of the document of `cgplan tune --json`, as pydantic models."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class IntervalPart(_Part):
+    low: float
+    high: float
+
+
+class CapturePart(_Part):
+    """How long capture takes, seconds, as it took elsewhere."""
+
+    low: float
+    best: float
+    high: float
+
+
+class PointPart(_Part):
+    """A list of sizes, and what it does; cost and tokens are of a step on average."""
+
+    sizes: list[int]
+    graphs: int
+    cost: float
+    tokens: float = Field(description="computed, padding included")
+    waste: float = Field(description="padding as a share of the computed tokens")
+    eager: float = Field(description="share of the steps that run without a graph")
+    graph_bytes: int | None = Field(description="what capture takes of a GPU; null: not known")
+    kv_tokens: int | None = Field(description="of the KV cache; null: not known, or it does not start")
+    capture_seconds: CapturePart
+
+
+class LimitsPart(_Part):
+    """As they were taken; without --max-graphs as many graphs as today."""
+
+    graphs: int | None
+    graph_bytes: int | None
+    capture_seconds: float | None
+
+
+class TrafficPart(_Part):
+    """One part of the mixture. `steps` is null of a named shape, which is no measurement."""
+
+    name: str
+    steps: float | None
+    weight: float | None
+    exact: bool
+
+
+class PartGainPart(_Part):
+    """One part by itself: the gain of the chosen list, of as many sizes chosen for this part alone, and of a list that
+    was chosen for the other parts alone."""
+
+    name: str
+    share: float
+    waste_today: float
+    waste_chosen: float
+    gain: float
+    own_gain: float
+    gain_without: float | None
+
+
+class ShiftPart(_Part):
+    """The traffic with `factor` times as many requests."""
+
+    factor: float
+    waste_today: float
+    waste_chosen: float
+    gain: float
+
+
+class FindingPart(_Part):
+    code: str
+    severity: Literal["info", "warning", "error"]
+    message: str
+    fix: str | None
+    where: str | None
+
+
+class TuneDocument(_Part):
+    """The choice of capture sizes. Gains are shares of the cost of today's list; above 0: saved."""
+
+    schema_version: Literal[1]
+    vllm_version: str
+    model: str | None
+    gpu: str
+    cudagraph_mode: str
+    verdict: Literal["better", "fewer graphs", "best already", "within limits"]
+    flag: str
+    cost_unit: Literal["tokens", "seconds"]
+    cost_source: str | None
+    gain: float
+    gain_held_out: float | None = Field(
+        description="on one half of the steps, of a list chosen for the other half; null: no measurement"
+    )
+    gain_by_chance: IntervalPart | None = Field(description="95 % by chance in the counts; null: no measurement")
+    gain_by_buckets: IntervalPart | None = Field(description="bounds where sizes are known by bucket only")
+    beats_from: int | None = Field(description="fewest sizes that cost no more than today's list")
+    today: PointPart
+    chosen: PointPart
+    knee: int | None = Field(description="number of sizes where the curve bends most")
+    curve: list[PointPart]
+    fixed: list[int]
+    multiple: int
+    spread: float = Field(description="share of steps of any size that lists are chosen for; no figure has them")
+    limits: LimitsPart
+    traffic: list[TrafficPart]
+    eager_anyway: float = Field(description="share of the steps without a graph whatever the sizes; in no figure")
+    parts: list[PartGainPart]
+    shifts: list[ShiftPart]
+    findings: list[FindingPart]
+    notes: list[str]
+    assumptions: list[str] = Field(default=[], description="of the command: what was not said and is assumed")
+
+
+def json_schema() -> dict[str, Any]:
+    """JSON Schema of the document."""
+    return TuneDocument.model_json_schema()
