@@ -1,0 +1,161 @@
+"""`cgplan report`: what it writes, its exit status, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cgplan.cli.app import run
+
+Run = Callable[..., tuple[int, str, str]]
+QWEN = ["report", "--model", "Qwen/Qwen3-8B", "--gpu", "h100"]
+METRICS = Path(__file__).parents[2] / "fixtures/metrics"
+SECRET = "s3cr3t-in-the-line"
+
+
+@pytest.fixture
+def cgplan(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Run a command line: (exit status, stdout, stderr)."""
+    monkeypatch.setattr("cgplan.inputs.devices.detect", lambda: None)
+    monkeypatch.setenv("COLUMNS", "120")
+
+    def call(*words: str) -> tuple[int, str, str]:
+        status = run(list(words))
+        out, err = capsys.readouterr()
+        return status, out, err
+
+    return call
+
+
+@pytest.fixture
+def needs_charts() -> None:
+    pytest.importorskip("pygal", reason="the charts need the extra `report`")
+
+
+class TestMarkdown:
+    def test_on_stdout(self, cgplan: Run) -> None:
+        status, out, err = cgplan(*QWEN, "--markdown")
+        assert (status, err) == (0, "")
+        assert out.startswith("# CUDA graphs and memory\n")
+        for title in ("CUDA graphs", "Memory of one GPU", "KV cache", "Decisions", "Deployment"):
+            assert f"## {title}\n" in out
+
+    def test_it_needs_no_library(self, cgplan: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+        monkeypatch.setitem(sys.modules, "pygal", None)
+        assert cgplan(*QWEN, "--markdown")[0] == 0
+        assert cgplan(*QWEN, "--output", str(tmp_path / "r.md"))[0] == 0
+
+    def test_a_workload(self, cgplan: Run) -> None:
+        for name in ("traffic.csv", "traffic.json", "tables-two-engines.log", "moment-1.txt"):
+            status, out, err = cgplan(*QWEN, "--workload", str(METRICS / name), "--markdown")
+            assert (status, err) == (0, ""), name
+            assert "## Workload\n" in out, name
+            assert "### Steps by mode\n" in out, name
+            assert "## Capture sizes for the workload\n" in out, name
+
+    def test_two_moments_are_what_came_in_between(self, cgplan: Run) -> None:
+        both = [word for number in (1, 2) for word in ("--workload", str(METRICS / f"moment-{number}.txt"))]
+        assert "## Workload" in cgplan(*QWEN, *both, "--markdown")[1]
+
+    def test_a_record_without_times_says_so(self, cgplan: Run, tmp_path: Path) -> None:
+        file = tmp_path / "record.json"
+        document = {"schema_version": 1, "source": "mine", "fingerprint": fingerprint(), "measured": {}}
+        file.write_text(json.dumps(document), encoding="utf-8")
+        status, out, _ = cgplan(*QWEN, "--profile", str(file), "--markdown")
+        assert status == 0
+        assert "the record has no times" in out
+        assert "## Profile" not in out
+
+
+def fingerprint() -> dict[str, Any]:
+    from cgplan import Deployment, gpu, load_model, resolve
+    from cgplan.memory.budget.measured_record import fingerprint_of
+
+    deployment = Deployment(model=load_model("Qwen/Qwen3-8B"), gpu=gpu("h100"))
+    return dict(fingerprint_of(deployment, resolve(deployment)))
+
+
+@pytest.mark.usefixtures("needs_charts")
+class TestFiles:
+    def test_both_twins(self, cgplan: Run, tmp_path: Path) -> None:
+        page, twin = tmp_path / "r.html", tmp_path / "r.MD"
+        status, out, err = cgplan(*QWEN, "--output", str(page), "--output", str(twin))
+        assert (status, err) == (0, "")
+        assert out.count("Wrote ") == 2
+        assert page.read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
+        assert twin.read_text(encoding="utf-8") == cgplan(*QWEN, "--markdown")[1]
+
+    def test_stdout_is_the_markdown_alone(self, cgplan: Run, tmp_path: Path) -> None:
+        out = cgplan(*QWEN, "--markdown", "--output", str(tmp_path / "r.html"))[1]
+        assert "Wrote" not in out
+        assert (tmp_path / "r.html").exists()
+
+    def test_a_launch_file(self, cgplan: Run, tmp_path: Path) -> None:
+        script = tmp_path / "start.sh"
+        script.write_text("vllm serve Qwen/Qwen3-8B --max-num-seqs 64\n", encoding="utf-8")
+        page = tmp_path / "r.html"
+        assert cgplan("report", str(script), "--gpu", "h100", "--output", str(page))[0] == 0
+        assert "start.sh:1" in page.read_text(encoding="utf-8")
+
+    def test_secrets_are_in_neither(self, cgplan: Run, tmp_path: Path) -> None:
+        page, twin = tmp_path / "r.html", tmp_path / "r.md"
+        script = tmp_path / "start.sh"
+        script.write_text(
+            f"export HF_TOKEN={SECRET}\nvllm serve Qwen/Qwen3-8B --api-key {SECRET} "
+            f"""--hf-overrides '{{"auth_token": "{SECRET}"}}' --served-model-name {SECRET}\n""",
+            encoding="utf-8",
+        )
+        files = ("--gpu", "h100", "--output", str(page), "--output", str(twin))
+        line = ("--", "vllm", "serve", "Qwen/Qwen3-8B", "--api-key", SECRET, "--served-model-name", SECRET)
+        for words in ((str(script),), ("--model", "Qwen/Qwen3-8B", "--env", f"VLLM_API_KEY={SECRET}")):
+            status, out, _ = cgplan("report", *words, *files, "--markdown")
+            assert status == 0
+            for text in (out, page.read_text(encoding="utf-8"), twin.read_text(encoding="utf-8")):
+                assert SECRET not in text
+        assert cgplan("report", *files, *line)[0] == 0
+        assert SECRET not in page.read_text(encoding="utf-8")
+
+    def test_without_the_library_one_clear_line(
+        self, cgplan: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    ) -> None:
+        monkeypatch.setitem(sys.modules, "pygal", None)
+        page = tmp_path / "r.html"
+        status, out, err = cgplan(*QWEN, "--output", str(page))
+        assert (status, out) == (2, "")
+        assert "pip install 'cgplan[report]'" in err
+        assert not page.exists()
+
+    def test_nothing_is_left_of_a_file_that_cannot_be_written(self, cgplan: Run, tmp_path: Path) -> None:
+        status, _, err = cgplan(*QWEN, "--output", str(tmp_path / "nowhere" / "r.html"))
+        assert status == 2
+        assert "cannot be written" in err
+
+
+class TestStatus:
+    def test_findings_count_only_where_asked(self, cgplan: Run) -> None:
+        deep = ["report", "--model", "deepseek-ai/DeepSeek-V3", "--gpu", "h100", "--markdown"]
+        assert cgplan(*deep)[0] == 0
+        assert cgplan(*deep, "--fail-on", "error")[0] == 1
+        assert cgplan(*QWEN, "--max-num-seqs", "64", "--markdown", "--fail-on", "error")[0] == 0
+
+    @pytest.mark.parametrize(
+        ("words", "said"),
+        [
+            ((), "no place to go"),
+            (("--output", "r.pdf"), "neither .html nor .md"),
+            (("--markdown", "--num-gpu-blocks", "9"), "--num-gpu-blocks"),
+            (("--output", "report"), "neither .html nor .md"),
+            (("--markdown", "--workload", "nowhere.csv"), "nowhere.csv"),
+            (("--markdown", "--profile", "nowhere.json"), "nowhere.json"),
+            (("--markdown", "--fail-on", "sometimes"), "--fail-on"),
+        ],
+    )
+    def test_what_cannot_be_is_refused(self, cgplan: Run, words: tuple[str, ...], said: str) -> None:
+        status, out, err = cgplan(*QWEN, *words)
+        assert (status, out) == (2, "")
+        assert said in err
