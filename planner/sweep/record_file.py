@@ -1,0 +1,131 @@
+"""The file of a sweep's records: lines of JSON that are only ever added to, so that a sweep can go on where it stopped.
+
+A last line that was half written when the process was ended is cut off. One sweep at a time writes a file.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from ..errors import InputError, shorten
+from .rules import BAD_RECORDS
+
+START = b'{"key":"'
+"""What every record begins with."""
+
+
+class RecordFile:
+    """An open file of records; `with` closes it.
+
+    Args:
+        column: beside the key, what every record has.
+
+    Raises:
+        InputError: CG910 it cannot be opened; CG736 it holds something else, or another sweep writes it.
+    """
+
+    def __init__(self, path: str, column: str = "starts") -> None:
+        self._column = column
+        self._shown = shorten(path, 200)
+        try:
+            # "a" alone keeps two writers from each other's lines; reading needs "+".
+            self._file: BinaryIO = Path(path).open("a+b")  # noqa: SIM115
+        except (OSError, ValueError) as error:
+            reason = (getattr(error, "strerror", None) or str(error)).lower()
+            raise InputError(
+                f"{self._shown} cannot be written: {reason}",
+                code="CG910",
+                where=self._shown,
+                fix="name a file that can be written",
+            ) from None
+        try:
+            self._lock()
+            self._mend()
+        except BaseException:
+            self._file.close()
+            raise
+
+    def __enter__(self) -> RecordFile:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+    def records(self) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Each record that is there, as its line and what it says."""
+        self._file.seek(0)
+        for number, raw in enumerate(self._file, 1):
+            found = self._record(raw)
+            if found is None:
+                raise InputError(
+                    f"{self._shown}, line {number} is no record of a sweep",
+                    code=BAD_RECORDS.code,
+                    where=self._shown,
+                    fix="name another file",
+                )
+            yield raw.decode().rstrip("\n"), found
+
+    def add(self, lines: Sequence[str]) -> None:
+        """Add records; they are in the file when this returns."""
+        if lines:
+            self._file.write(("\n".join(lines) + "\n").encode())
+            self._file.flush()
+
+    def _mend(self) -> None:
+        """Cut off a last line that was not written in full; one that only lacks its end gets it."""
+        size = self._file.seek(0, os.SEEK_END)
+        tail, begin = self._last_line(size)
+        if not tail:
+            return
+        if self._record(tail) is not None:
+            self._file.write(b"\n")
+            self._file.flush()
+        elif tail.startswith(START) or START.startswith(tail):
+            self._file.truncate(begin)
+        # Anything else is left for `records` to refuse: it is somebody's file.
+
+    def _last_line(self, size: int) -> tuple[bytes, int]:
+        """What stands behind the last end of a line, and where it begins."""
+        begin, tail = size, b""
+        while begin:
+            step = min(begin, 1 << 16)
+            self._file.seek(begin - step)
+            piece = self._file.read(step)
+            at = piece.rfind(b"\n")
+            if at >= 0:
+                return piece[at + 1 :] + tail, begin - step + at + 1
+            begin -= step
+            tail = piece + tail
+        return tail, 0
+
+    def _lock(self) -> None:
+        try:
+            import fcntl
+        except ImportError:  # Windows has none; there two sweeps of one file are the user's care
+            return
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise InputError(
+                f"another sweep writes {self._shown}",
+                code=BAD_RECORDS.code,
+                where=self._shown,
+                fix="wait for it, or name another file",
+            ) from None
+        except OSError:  # a file system without locks
+            return
+
+    def _record(self, raw: bytes) -> dict[str, Any] | None:
+        """What a line says; None: it is no record."""
+        if not raw.startswith(START):
+            return None
+        try:
+            found = json.loads(raw)
+        except (ValueError, RecursionError):
+            return None
+        is_one = isinstance(found, dict) and isinstance(found.get("key"), str) and self._column in found
+        return found if is_one else None
