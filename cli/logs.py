@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,6 +23,7 @@ from .severities import SEVERITIES, severity
 if TYPE_CHECKING:
     from cgplan.resolve import Resolution
     from cgplan.startup.analysis import StartReport
+    from cgplan.startup.measured import Record
     from cgplan.startup.record import StartupLog
     from cgplan.workload.gathered import Gathered
 
@@ -116,7 +118,7 @@ def command(
         raise _no_start(file)
     reports = _reports(log, options, start, no_plan)
     secrets = LogSecrets(log.starts)
-    saved = _save(reports, save, rank, file) if save is not None else None
+    saved = _save(reports, save, rank, file, options, secrets) if save is not None else None
     resolution = _resolution(reports)
     if as_json:
         _print_json(log, reports, secrets, gathered, resolution)
@@ -174,8 +176,15 @@ def _resolution(reports: Sequence[StartReport]) -> Resolution | None:
     return found[-1] if found else None
 
 
-def _save(reports: Sequence[StartReport], path: str, rank: str | None, file: str | None) -> str:
-    """Write the record of one start; what to say of it."""
+def _save(
+    reports: Sequence[StartReport],
+    path: str,
+    rank: str | None,
+    file: str | None,
+    options: DeploymentOptions,
+    secrets: Any,
+) -> str:
+    """Write the record of one start; what to say of it, with the line that plans it."""
     from cgplan.report.words import counted
     from cgplan.startup.measured import read_back, record_of
 
@@ -187,13 +196,37 @@ def _save(reports: Sequence[StartReport], path: str, rank: str | None, file: str
         fix = "give a log of a whole start"
         raise InputError("the log has no start to keep", code="CG911", where="--save", fix=fix)
     source = "a startup log" if file in (None, "-") else f"the log {Path(str(file)).name[:60]}"
-    record = record_of(report.start, report.comparison, rank, source)
+    record = record_of(report.start, report.comparison, rank, source, report.diagnosis)
     read_back(record)
     write_whole(Path(path), record.as_text())
     which = f"start {report.number}, " if len(reports) > 1 else ""
     values = counted(len(record.document["measured"]), "value")
     left = f"; left out: {'; '.join(record.left_out)}" if record.left_out else ""
-    return f"Saved {values} of {which}rank {record.rank} to {shorten(path, 200)}{left}"
+    lines = [f"Saved {values} of {which}rank {record.rank} to {shorten(path, 200)}{left}"]
+    lines += [f"Note: {secrets.text(remark)}" for remark in record.remarks]
+    lines.append(f"Plan it: {secrets.text(shlex.join(_plan_line(record, path, options)))}")
+    return "\n".join(lines)
+
+
+def _plan_line(record: Record, path: str, options: DeploymentOptions) -> list[str]:
+    """`cgplan plan` for a record: what was given here, and the line that the log is of."""
+    words = ["cgplan", "plan", "--profile", path]
+    said = {name: value for name, value in vars(options).items() if value not in (None, [], ()) and name != "asked"}
+    if "vllm" not in said:
+        words += ["--vllm", record.release]
+    env = dict(record.env)
+    for name, value in said.items():
+        flag = f"--{name.replace('_', '-')}"
+        if name == "env" or name == "model_tag":
+            continue
+        if isinstance(value, bool):
+            words.append(flag if value else f"--no-{flag[2:]}")
+        else:
+            for one in value if isinstance(value, (list, tuple)) else (value,):
+                words += [flag, str(one)]
+    for name, value in env.items():
+        words += ["--env", f"{name}={value}"]
+    return [*words, "--", *record.serve]
 
 
 def _print_json(
@@ -208,7 +241,20 @@ def _print_json(
     document = as_document(log, reports, secrets)
     if gathered is not None:
         document["workload"] = workload_document(gathered, resolution)
+        _count_unread(document, gathered.not_recognised)
     print(json.dumps(document))
+
+
+def _count_unread(document: dict[str, Any], lines: int) -> None:
+    """Lines of tables that were not read are lines of the log, and steps without them are not all steps."""
+    if not lines:
+        return
+    document["not_recognised"] += lines
+    if len(document["starts"]) == 1:
+        document["starts"][0]["not_recognised"] += lines
+    steps = document["workload"].get("workload")
+    if steps is not None:
+        steps["exact"] = False
 
 
 def _print_markdown(

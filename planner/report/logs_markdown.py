@@ -10,6 +10,7 @@ from ..startup.record import StartupLog
 from ..trace import Finding
 from . import logs_words as words
 from .diff_markdown import cell
+from .logs_plan_rows import agreed, plan_rows
 from .logs_secrets import LogSecrets
 from .words import as_option, sentence
 
@@ -80,10 +81,10 @@ class _Page:
             return []
         lines = []
         if comparison.rows:
-            rows = words.plan_rows(comparison.rows, len(report.start.ranks))
+            rows = plan_rows(comparison.rows, len(report.start.ranks))
             head = ("GiB", "planned", "bounds", "log", "off", "verdict")
             lines += ["", "### Plan and log", "", *self._table(head, rows, range(1, 5))]
-            if (line := words.agreed(comparison.rows)) != "":
+            if (line := agreed(comparison.rows)) != "":
                 lines += ["", self.cell(sentence(line))]
         if comparison.why_not is not None:
             what = "Only a part is planned" if comparison.rows else "No plan"

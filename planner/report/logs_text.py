@@ -15,6 +15,7 @@ from ..startup.record import StartupLog
 from ..trace import Finding
 from . import logs_words as words
 from .console import console
+from .logs_plan_rows import PLAN_HEAD, agreed, plan_rows
 from .logs_secrets import LogSecrets
 from .tables import show_list, show_pairs
 from .words import as_option, counted, sentence
@@ -118,16 +119,16 @@ def _show_plan(out: Console, report: StartReport, secrets: LogSecrets) -> None:
     if comparison is None:
         return
     out.print()
-    rows = words.plan_rows(comparison.rows, len(report.start.ranks))
+    rows = plan_rows(comparison.rows, len(report.start.ranks))
     if rows:
         table = Table(box=None, padding=(0, 2, 0, 0), header_style="key", pad_edge=False)
-        for at, heading in enumerate(words.PLAN_HEAD):
+        for at, heading in enumerate(PLAN_HEAD):
             table.add_column(heading, justify="left" if at in (0, 5) else "right", overflow="fold", no_wrap=at > 0)
         for row in rows:
-            style = "warning" if row[-1] in ("outside", "different") else ""
+            style = "warning" if row[-1].startswith(("outside", "different")) else ""
             table.add_row(*(Text(secrets.text(cell)) for cell in row[:-1]), Text(row[-1], style=style))
         out.print(table)
-    if (line := words.agreed(comparison.rows)) != "":
+    if (line := agreed(comparison.rows)) != "":
         out.print(Text(secrets.text(sentence(line))))
     if comparison.why_not is not None:
         what = "Only a part is planned" if comparison.rows else "No plan"

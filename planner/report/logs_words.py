@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
-from ..startup.against_plan import Row
 from ..startup.analysis import StartReport
 from ..startup.arguments import model_of
+from ..startup.corrected import common
 from ..startup.diagnosis import unfinished
 from ..startup.known import GIB, deducts, gib, transient
 from ..startup.record import Captured, Rank, Start, StartupLog
 from .words import counted
 
 RANK_HEAD = ("rank", "free", "asked for", "weights", "peak", "outside torch", "graphs est.", "graphs", "KV cache")
-PLAN_HEAD = ("Plan and log, GiB", "planned", "bounds", "log", "off", "")
 MOST_NAMES = 4
 MOST_RANKS = 16
 PHASES = ("load", "compile", "warm-up", "profile", "capture")
@@ -125,6 +124,10 @@ def _cache(start: Start) -> str:
         parts.append(f"{start.num_gpu_blocks:,} blocks{of_size}")
     elif of_size:
         parts.append(f"blocks{of_size}")
+    if (engines := len({label for label, _, _ in start.kv_printed})) > 1 and _engines(start):
+        tokens = [tokens for _, tokens, _ in start.kv_printed]
+        parts.append(f"{min(tokens):,} to {max(tokens):,} tokens in each of {engines} engines, which have their own")
+        return ", ".join(parts)
     if start.kv_tokens is not None:
         parts.append(f"{start.kv_tokens:,} tokens")
     if start.max_concurrency is not None and start.concurrency_length is not None:
@@ -202,63 +205,25 @@ def phases(start: Start) -> list[Phase]:
     return [Phase(name, longest[name]) for name in PHASES if longest.get(name, 0.0) > 0]
 
 
-def agreed(rows: Sequence[Row]) -> str:
-    """What of the graphs and limits is as planned, in one line; "": nothing."""
-    parts = []
-    for row in rows:
-        if row.verdict == "same":
-            parts.append(f"{row.name} {row.found}")
-        elif row.verdict == "exact" and row.unit in EXACT_UNITS and not row.given:
-            parts.append(f"{row.name} {row.measured:,.0f}")
-    return f"As planned: {'; '.join(parts)}" if parts else ""
-
-
-EXACT_UNITS = ("graphs", "tokens")
-
-
-def plan_rows(rows: Sequence[Row], ranks: int) -> list[tuple[str, ...]]:
-    """The plan against the log, without what `agreed` says: name, planned, bounds, log, difference, verdict.
-
-    Args:
-        ranks: how many the log has; a figure of all of them names none.
-    """
-    shown = [
-        row
-        for row in rows
-        if row.verdict != "same" and not (row.verdict == "exact" and row.unit in EXACT_UNITS and not row.given)
-    ]
-    return [_plan_row(row, ranks) for row in shown]
-
-
-def _plan_row(row: Row, ranks: int) -> tuple[str, ...]:
-    name = f"{row.name}, {named(row.ranks)}" if row.ranks and len(row.ranks) < ranks else row.name
-    if row.planned is None or row.measured is None:
-        return name, row.said, "", row.found, "", row.verdict
-    bounds = "" if row.planned.is_exact else f"{amount(row, row.planned.low)}–{amount(row, row.planned.high)}"
-    off = f"{row.percent:+.1f} %" if row.percent is not None and row.verdict != "exact" else ""
-    return name, amount(row, row.planned.best), bounds, amount(row, row.measured), off, row.verdict
-
-
-def amount(row: Row, value: float) -> str:
-    """A value in the row's unit; bytes as GiB."""
-    if row.unit == "bytes":
-        return f"{value / GIB:.2f}"
-    return f"{value / 100:.2f}" if row.unit == "times" else f"{value:,.0f}"
-
-
 def correction_lines(report: StartReport) -> list[str]:
     """The right size of the KV cache with its reasoning. It is one for all ranks, so the least of them counts."""
-    found = min(report.corrections, key=lambda one: one.right, default=None)
+    found = common(report.start, report.corrections)
     if found is None:
         return []
+    lacking = f"{named(found.incomplete)} did not print all parts of it" if found.incomplete else ""
+    if not found.is_known:
+        return [
+            f"not known: the log lacks parts of the sum of {named(found.incomplete)}, and the KV cache is smaller there"
+            f" than on {found.least.rank}"
+        ]
     share = f", or --gpu-memory-utilization {found.utilization:g}" if found.utilization is not None else ""
-    whose = f" by {found.rank}, the least of all ranks" if len(report.corrections) > 1 else ""
-    lines = [f"--kv-cache-memory-bytes {found.right} ({gib(found.right)}){share}{whose}", f"{found.as_text()} GiB"]
+    lines = [f"--kv-cache-memory-bytes {found.right} ({gib(found.right)}){share}{found.by}"]
+    lines += [lacking] if lacking else []
+    lines.append(f"{found.least.as_text()} GiB")
     if found.right_full is not None and found.right_full > 0:
-        full = min((one.right_full for one in report.corrections if one.right_full is not None), default=0)
-        lines.append(f"{full} ({gib(full)}) uses all that was free")
-    if found.in_use is not None:
-        lines.append(f"in use are {gib(found.in_use)}")
+        lines.append(f"{found.right_full} ({gib(found.right_full)}) uses all that was free")
+    if found.least.in_use is not None:
+        lines.append(f"in use are {gib(found.least.in_use)}")
     return lines
 
 

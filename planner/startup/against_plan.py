@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from ..errors import CgplanError
@@ -15,10 +15,10 @@ from ..resolve import Resolution, resolve
 from ..trace import Finding
 from ..vocabulary import CUDAGraphMode
 from .deployment import Served, other_gpu, runner_of
-from .known import GIB, ROUNDING, gib, transient
+from .known import GIB, ROUNDING, transient
 from .record import Rank, Start
 from .rules import DIFFERENT_GRAPHS, OUTSIDE_BOUNDS
-from .stages import kv_bytes_by_stage, stage_of
+from .stages import engine_of, kv_bytes_by_stage, stage_of
 
 Verdict = Literal["exact", "inside", "outside", "same", "different"]
 
@@ -52,8 +52,8 @@ class Row:
     @property
     def percent(self) -> float | None:
         """How far the plan's best value is from what was measured, per cent of the latter."""
-        if self.planned is None or not self.measured:
-            return None
+        if self.planned is None or self.measured is None or self.measured <= 0:
+            return None  # A share of nothing, or of a negative number, says nothing.
         return 100.0 * (self.planned.best - self.measured) / abs(self.measured)
 
     @property
@@ -99,7 +99,7 @@ def compare(start: Start, served: Served) -> Comparison:
             plan = plan_of(served.deployment, request, advise=False)
         except CgplanError as error:
             why_not, fix = error.message, error.fix
-    rows = (*_graph_rows(start, resolution), *_memory_rows(start, plan), *_cache_rows(start, served, resolution))
+    rows = (*_graph_rows(start, resolution), *_memory_rows(start, plan), *_engine_rows(start, served, resolution))
     other = other_gpu(start, served.deployment)
     findings = (*([other] if other is not None else []), *_findings(rows))
     return Comparison(served, resolution, plan, rows, findings, why_not, fix)
@@ -195,11 +195,29 @@ def _bytes_row(name: str, key: str, planned: Interval, measured: int, ranks: tup
     return Row(name, key, "bytes", verdict, planned, measured, ranks=ranks)
 
 
-def _cache_rows(start: Start, served: Served, resolution: Resolution) -> Iterator[Row]:
+def _engine_rows(start: Start, served: Served, resolution: Resolution) -> Iterator[Row]:
+    """Of each data parallel engine that says other figures than the first, rows of its own."""
+    engines = [(name, tokens, times) for label, tokens, times in start.kv_printed if (name := engine_of(label))]
+    if len({(tokens, times) for _, tokens, times in engines}) < 2:
+        yield from _cache_rows(start, served, resolution)
+        return
+    seen: dict[tuple[int, float | None], list[str]] = {}
+    for name, tokens, times in engines:
+        seen.setdefault((tokens, times), []).append(name)
+    for at, ((tokens, times), names) in enumerate(seen.items()):
+        own = replace(start, kv_tokens=tokens, max_concurrency=times)
+        if at:
+            # What is printed once is of the first engine, or of all.
+            own = replace(own, num_gpu_blocks=None, block_size=None, max_model_len=None)
+        for row in _cache_rows(own, served, resolution, names[0]):
+            yield row if row.key in ("block_size", "max_model_len") else replace(row, ranks=tuple(names))
+
+
+def _cache_rows(start: Start, served: Served, resolution: Resolution, engine: str | None = None) -> Iterator[Row]:
     """The KV cache in the bytes that the log has: blocks and tokens are known to the last one, but for rounding."""
     if served.deployment is None:
         return
-    sizes = kv_bytes_by_stage(start, served.deployment)
+    sizes = kv_bytes_by_stage(start, served.deployment, engine)
     if sizes is None:
         return
     low, best, high = (_capacity(served, resolution, [size + by for size in sizes]) for by in (-ROUNDING, 0, ROUNDING))
@@ -258,18 +276,26 @@ def _findings(rows: tuple[Row, ...]) -> Iterator[Finding]:
     if parted:
         text = "; ".join(f"{row.name}: {row.said} planned, {row.found} in the log" for row in parted)
         yield Finding(DIFFERENT_GRAPHS.code, "warning", text, DIFFERENT_GRAPHS.instead)
-    outside = [row for row in rows if row.verdict == "outside"]
+    outside: dict[str, list[Row]] = {}
+    for row in rows:
+        if row.verdict == "outside":
+            outside.setdefault(row.name, []).append(row)
     if outside:
-        text = "outside the bounds of the plan: " + "; ".join(_outside(row) for row in outside)
+        text = "outside the bounds of the plan: " + "; ".join(_outside(some) for some in outside.values())
         yield Finding(OUTSIDE_BOUNDS.code, "info", text, OUTSIDE_BOUNDS.instead)
 
 
-def _outside(row: Row) -> str:
-    assert row.planned is not None
-    assert row.measured is not None
-    ranks = f" ({', '.join(row.ranks)})" if row.ranks and len(row.ranks) < 4 else ""
-    if row.unit == "bytes":
-        return f"{row.name}{ranks} {row.planned.best / GIB:.2f} planned, {gib(row.measured)} in the log"
-    shown = f"{row.measured / 100:.2f}" if row.unit == "times" else f"{row.measured:,.0f}"
-    planned = f"{row.planned.best / 100:.2f}" if row.unit == "times" else f"{row.planned.best:,}"
-    return f"{row.name} {planned} planned, {shown} in the log"
+def _outside(rows: list[Row]) -> str:
+    """One figure, of all ranks where it is outside: a range where they differ."""
+    first = rows[0]
+    names = [name for row in rows for name in row.ranks]
+    ranks = f" ({', '.join(names)})" if 0 < len(names) < 4 else f" ({len(names)} ranks)" if names else ""
+    part, digits = {"bytes": (GIB, 2), "times": (100, 2)}.get(first.unit, (1, 0))
+    planned = _range([row.planned.best / part for row in rows if row.planned is not None], digits)
+    found = _range([row.measured / part for row in rows if row.measured is not None], digits)
+    return f"{first.name}{ranks} {planned} planned, {found}{' GiB' if first.unit == 'bytes' else ''} in the log"
+
+
+def _range(values: list[float], digits: int) -> str:
+    least, most = (f"{end:,.{digits}f}" for end in (min(values), max(values)))
+    return least if least == most else f"{least} to {most}"

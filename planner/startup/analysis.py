@@ -21,6 +21,8 @@ from .record import Start, StartupLog
 from .stages import kv_bytes_by_stage
 from .warnings import explained
 
+MARGIN = 150 << 20
+"""Bytes that vLLM itself leaves beside the KV cache where it works out what fits."""
 LITTLE = 256 << 20
 """Bytes that hold a block of any model, and no long request: what one needs is in vLLM's refusal."""
 
@@ -72,7 +74,8 @@ def analyse(log: StartupLog, context: Context | None = None) -> tuple[StartRepor
 def report_of(start: Start, number: int, starts: Sequence[Start], context: Context | None) -> StartReport:
     """The report of one of `starts`."""
     comparison = compare(start, served(start, context)) if context is not None else None
-    diagnosis = diagnose(start, starts, needed_of(comparison) if start.crash is not None else None)
+    needed, beside = (needed_of(comparison), beside_of(comparison)) if start.crash is not None else (None, None)
+    diagnosis = diagnose(start, starts, needed, beside)
     if diagnosis is not None and comparison is not None:
         diagnosis = with_findings(diagnosis, _constraints(start, comparison))
     corrections = tuple(found for rank in start.ranks if (found := correct(start, rank)) is not None)
@@ -98,6 +101,15 @@ def needed_of(comparison: Comparison | None) -> int | None:
     except CgplanError:
         return None
     return refusal.needed_bytes if isinstance(refusal, KVCacheTooSmall) else None
+
+
+def beside_of(comparison: Comparison | None) -> int | None:
+    """Bytes that the largest step and the graphs take beside the KV cache, of the stage that takes most; None: not
+    known."""
+    budget = comparison.plan.budget if comparison is not None and comparison.plan is not None else None
+    if budget is None or not budget.stages:
+        return None
+    return max(stage.activation.best + stage.graphs.best for stage in budget.stages) + MARGIN
 
 
 def _constraints(start: Start, comparison: Comparison) -> list[Finding]:

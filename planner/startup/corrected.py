@@ -6,11 +6,12 @@ capture took is taken off as well. Source: vllm/v1/worker/gpu_worker.py:996-1068
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..memory.budget.suggestion import Suggestion, reserve_of, suggested
 from ..releases import SUPPORTED, holds
-from .known import GIB, deducts, gib, is_manual, release_of, requested_of, total_of, transient, utilization
+from .known import GIB, deducts, gib, is_manual, ranks_of, release_of, requested_of, total_of, transient, utilization
 from .record import Rank, Start
 from .scene import down
 
@@ -97,6 +98,72 @@ def correct(start: Start, rank: Rank) -> Correction | None:
     )  # fmt: skip
 
 
+@dataclass(frozen=True)
+class Common:
+    """The sizes that are right for all ranks: a flag is one for all of them.
+
+    Attributes:
+        least: the correction with the smallest right size.
+        right, right_full, utilization: the smallest of all ranks; None as there.
+        incomplete: names of ranks that have no correction.
+        ranks: how many have one; of: how many the server has, as far as the log says.
+        is_known: False: a rank without a correction has less KV cache than `least`, so that these sizes are too large.
+    """
+
+    least: Correction
+    right: int
+    right_full: int | None
+    utilization: float | None
+    incomplete: tuple[str, ...]
+    ranks: int
+    of: int
+    is_known: bool = True
+
+    @property
+    def by(self) -> str:
+        """Whose sizes they are; "": there is one rank."""
+        if self.incomplete or self.ranks < self.of:
+            return f" by {self.least.rank}, the least of those known"
+        return f" by {self.least.rank}, the least of all ranks" if self.ranks > 1 else ""
+
+    def as_flags(self) -> str | None:
+        """The flags with their values; None: they are not known, or nothing fits."""
+        if not self.is_known or self.right <= 0:
+            return None
+        share = f", or --gpu-memory-utilization {self.utilization:g}" if self.utilization else ""
+        return f"--kv-cache-memory-bytes {self.right} ({gib(self.right)}){share}{self.by}"
+
+
+def common(start: Start, corrections: Sequence[Correction] | None = None) -> Common | None:
+    """The sizes for all ranks of `start`; None: no rank has any."""
+    if corrections is None:
+        corrections = [found for rank in start.ranks if (found := correct(start, rank)) is not None]
+    if not corrections:
+        return None
+    least = min(corrections, key=lambda one: one.right)
+    have = {one.rank for one in corrections}
+    lacking = [rank for rank in start.ranks if rank.name not in have and _is_worker(rank)]
+    tight = [rank.kv_bytes for rank in lacking if rank.kv_bytes is not None]
+    fulls = [one.right_full for one in corrections]
+    shares = [one.utilization for one in corrections if one.utilization is not None]
+    return Common(
+        least,
+        least.right,
+        None if None in fulls else min(size for size in fulls if size is not None),
+        min(shares) if len(shares) == len(corrections) else None,
+        tuple(rank.name for rank in lacking),
+        len(corrections),
+        max(ranks_of(start), len(corrections)),
+        not tight or (least.in_use is not None and min(tight) >= least.in_use),
+    )
+
+
+def _is_worker(rank: Rank) -> bool:
+    """Whether it said anything of its memory."""
+    sizes = (rank.weights_bytes, rank.consumed_bytes, rank.kv_bytes, rank.graph_actual_bytes, rank.graph_estimate_bytes)
+    return any(size is not None for size in sizes)
+
+
 def _applied(start: Start, rank: Rank) -> int | None:
     """The estimate that the KV cache gave up, which may be below 0; None: it gave one up that is not known."""
     if not deducts(start, rank):
@@ -161,7 +228,7 @@ def _share(start: Start, rank: Rank, right: int) -> float | None:
 
 
 def said_of(found: Correction) -> str:
-    """vLLM's suggestion and the right one, in words."""
+    """vLLM's suggestion and the right one of that rank, in words."""
     if found.printed is not None and found.counts_twice:
         return (
             f"vLLM's log suggests --kv-cache-memory={found.printed} ({gib(found.printed)}), which takes the graphs off"

@@ -136,6 +136,8 @@ PAGES = {
     "frontend_reserve": FRONTEND_RESERVE.code,
     "derived_len": "CG129",
     "heads": "CG606",
+    "world_size": "CG605",
+    "context_ranks": "CG607",
     "not_divisible": "CG615",
     "quantised_blocks": "CG559",
     "largest_size": "CG117",

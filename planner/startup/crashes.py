@@ -61,7 +61,7 @@ _TEXTS = (
     _text(
         "free_memory",
         r"Free memory on device (?:[\w:]{1,40} )?\((?P<free_gib>#)/(?P<total_gib>#) GiB\) on startup is less than"
-        r" (?:desired GPU memory utilization|the engine's budget after excluding external process's weights)"
+        r" (?:desired GPU memory utilization|(?P<after>the engine's budget after excluding external process's weights))"
         r" \((?P<utilization>#), (?P<requested_gib>#) GiB\)",
     ),
     _text(
@@ -89,10 +89,20 @@ _TEXTS = (
         r"Total number of attention heads \((?P<number>[0-9]{1,9})\) must be divisible by tensor parallel size"
         r" \((?P<divisor>[0-9]{1,9})\)",
     ),
+    _text(
+        "world_size",
+        r"World size \((?P<world_size>[0-9]{1,9})\) is larger than the number of available GPUs"
+        r" \((?P<gpus>[0-9]{1,9})\)",
+    ),
+    _text(
+        "context_ranks",
+        r"tp_size=(?P<number>[0-9]{1,9}) ?must be divisible by ?dcp_size=(?P<divisor>[0-9]{1,9})",
+    ),
     _text("not_divisible", r"(?<![\w.])(?P<number>[0-9]{1,12}) is not divisible by (?P<divisor>[0-9]{1,9})(?![\w.])"),
     _text(
         "quantised_blocks",
-        r"(?:per_partition|partition size|Weight|quantization block|group_size).{0,200}not divisible",
+        r"(?:per_partition|partition size|Weight|quantization block|group_size).{0,200}not divisible"
+        r"|is not divisible by weight quantization (?:block|group)",
     ),
     _text(
         "largest_size",

@@ -58,17 +58,20 @@ def came_up(start: Start) -> bool:
     return start.crash is None and (start.ready or any(phase.name == "init engine" for phase in start.phases))
 
 
-def diagnose(start: Start, starts: Sequence[Start] = (), needed: int | None = None) -> Diagnosis | None:
+def diagnose(
+    start: Start, starts: Sequence[Start] = (), needed: int | None = None, beside: int | None = None
+) -> Diagnosis | None:
     """How `start` ended; None: it came up, or the log ends before.
 
     Args:
         starts: all of the log: those of the same model may break other constraints.
         needed: bytes of KV cache that a request of the full length takes, where a plan says.
+        beside: bytes that the largest step and the graphs take beside the KV cache, where a plan says.
     """
     if start.crash is None:
         return None
     kind, values = _cause(start, start.crash)
-    scene = _scene(start, start.crash, kind, values, needed)
+    scene = _scene(start, start.crash, kind, values, needed, beside)
     if kind in WITHOUT_CAUSE and _has_no_memory(start):
         kind = "no_blocks"
     code = page_of(kind, values, scene.step)
@@ -122,11 +125,13 @@ def _cause(start: Start, crash: Crash) -> tuple[str, dict[str, Any]]:
     return kind, {**values, **crash.values}
 
 
-def _scene(start: Start, crash: Crash, kind: str, values: dict[str, Any], needed: int | None) -> Scene:
+def _scene(
+    start: Start, crash: Crash, kind: str, values: dict[str, Any], needed: int | None, beside: int | None = None
+) -> Scene:
     rank = rank_named(start, crash.rank) if crash.rank else None
     if rank is None or rank.kv_bytes is None:
         rank = tightest(start.ranks) or rank or (start.ranks[0] if start.ranks else None)
-    return Scene(start, rank, step_of(start), values, needed)
+    return Scene(start, rank, step_of(start), values, needed, beside)
 
 
 def _has_no_memory(start: Start) -> bool:
@@ -145,11 +150,12 @@ def _what(kind: str, code: str, scene: Scene) -> str:
             "capture": "while CUDA graphs were captured",
             "warm-up": "after capture, when the sampler was warmed up",
         }.get(scene.step, "")
-        if kind == "sampler_warm_up":
-            step = f"when the sampler was warmed up with {values.get('max_num_seqs')} rows"
+        what = {"sampler_warm_up": "sampler", "pooler_warm_up": "pooler"}.get(kind)
+        if what is not None:
+            step = f"when the {what} was warmed up with {values.get('max_num_seqs')} rows"
         tried, free = values.get("tried_bytes"), values.get("free_bytes")
         sizes = f": {_size(tried)} were asked for, {_size(free)} free" if tried and free is not None else ""
-        return " ".join(f"CUDA out of memory {step}".split()) + sizes
+        return " ".join(f"{_platform(scene.start)} out of memory {step}".split()) + sizes
     if kind == "no_blocks" and scene.rank is not None and scene.rank.kv_bytes is not None:
         return f"no memory is left for the KV cache: {gib(scene.rank.kv_bytes)}"
     if kind == "model_len" and "max_model_len" in values:
@@ -165,6 +171,13 @@ def _what(kind: str, code: str, scene: Scene) -> str:
     if kind == "free_memory" and {"requested_bytes", "free_bytes"} <= values.keys():
         return f"{gib(values['requested_bytes'])} are asked for and {gib(values['free_bytes'])} are free"
     return _lower(rule(code).title)
+
+
+def _platform(start: Start) -> str:
+    """ "CUDA", "HIP" or "XPU", as the exception says."""
+    crash = start.crash
+    texts = (crash.message, *crash.chain) if crash is not None else ()
+    return next((name for name in ("HIP", "XPU") if any(f"{name} out of memory" in text for text in texts)), "CUDA")
 
 
 def _lower(title: str) -> str:

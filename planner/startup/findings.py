@@ -3,7 +3,7 @@ that differ."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from ..memory.budget.estimate_findings import IMPLAUSIBLE_SHARE, WORTH_SAYING
 from ..memory.budget.estimate_rules import (
@@ -19,12 +19,13 @@ from ..releases import holds
 from ..resolve.memory_deduction import VARIABLE
 from ..trace import Finding
 from .against_plan import Comparison
-from .corrected import Correction, correct, said_of
+from .corrected import Common, common, correct, said_of
 from .deployment import runner_of
 from .known import GIB, argument, deducts, gib, is_manual, release_of, requested_of, tightest, total_of
 from .record import Rank, Start
 from .rules import OUTSIDE_THE_BUDGET, RANKS_DIFFER, TAKES_MORE, TOKENS_OF_HYBRID
 from .scene import LEAST_OUTSIDE, down
+from .stages import engine_of
 
 GATED_DELTA_MODELS = ("Qwen3Next", "Qwen3_5", "Qwen3_6", "KimiLinear", "OlmoHybrid")
 """Beginnings of the names of classes with gated delta layers, where no plan says it."""
@@ -36,38 +37,46 @@ DIFFER = 0.01
 def findings_of(start: Start, comparison: Comparison | None = None) -> tuple[Finding, ...]:
     """Findings about the memory of a start, the most pressing first; each once, though several ranks show it."""
     found: dict[str, Finding] = {}
-    for rank in start.ranks:
-        correction = correct(start, rank)
-        for finding in _of_rank(start, rank, correction, comparison):
+    whole = common(start)
+    for rank in _least_first(start.ranks, whole):
+        for finding in _of_rank(start, rank, whole, comparison):
             found.setdefault(finding.code, finding)
-    for finding in (*_ranks_differ(start), *_tokens(start)):
+    for finding in _tokens(start):
         found.setdefault(finding.code, finding)
     order = {"error": 0, "warning": 1, "info": 2}
-    return tuple(sorted(found.values(), key=lambda finding: order[finding.severity]))
+    return tuple(sorted((*found.values(), *_ranks_differ(start)), key=lambda finding: order[finding.severity]))
 
 
-def _of_rank(
-    start: Start, rank: Rank, correction: Correction | None, comparison: Comparison | None
-) -> Iterator[Finding]:
+def _least_first(ranks: Sequence[Rank], whole: Common | None) -> list[Rank]:
+    """The rank that decides for all before the others: by the size that is right for it, else by its KV cache."""
+    least = whole.least.rank if whole is not None else None
+    return sorted(ranks, key=lambda rank: (rank.name != least, rank.kv_bytes is None, rank.kv_bytes or 0))
+
+
+def _of_rank(start: Start, rank: Rank, whole: Common | None, comparison: Comparison | None) -> Iterator[Finding]:
     estimate, actual = rank.graph_estimate_bytes, rank.graph_actual_bytes
     total = total_of(start, rank)
     where = rank.name
+    correction = correct(start, rank)
     implausible = _implausible(estimate, actual, total)
     if implausible and estimate is not None:
-        yield _not_plausible(start, rank, estimate, correction, total)
+        yield _not_plausible(start, rank, estimate, whole, total)
     if (actual is not None and actual < 0) or _is_integrated(comparison):
-        yield _shared(start, rank, correction)
+        yield _shared(start, rank, whole)
     if correction is not None and correction.counts_twice:
-        fix = f"--kv-cache-memory-bytes {correction.right}" if correction.right > 0 else SUGGESTED_TWICE.instead
-        yield Finding(SUGGESTED_TWICE.code, "warning", f"{said_of(correction)}: {correction.as_text()}", fix, where)
+        fix = (whole.as_flags() if whole is not None else None) or SUGGESTED_TWICE.instead
+        alone = "" if whole is None or (whole.is_known and whole.least.rank == where) else f" for {where} alone"
+        yield Finding(
+            SUGGESTED_TWICE.code, "warning", f"{said_of(correction)}{alone}: {correction.as_text()}", fix, where
+        )
     if estimate is None or actual is None or actual < 0 or implausible:
         if estimate in (None, 0) and actual:
             yield from _outside_budget(start, rank, actual, total)
         return
     if estimate - actual > WORTH_SAYING // 2 and estimate > 2 * actual and deducts(start, rank):
-        yield _far_above(start, rank, estimate, actual, comparison)
+        yield _far_above(start, rank, estimate - actual, whole, comparison)
     if actual - estimate > WORTH_SAYING // 2 and deducts(start, rank):
-        yield _takes_more(start, rank, estimate, actual)
+        yield _takes_more(start, rank, whole)
     if not deducts(start, rank):
         yield from _outside_budget(start, rank, actual, total)
 
@@ -82,9 +91,7 @@ def _implausible(estimate: int | None, actual: int | None, total: int | None) ->
     return large and (actual is None or estimate > 2 * actual)
 
 
-def _not_plausible(
-    start: Start, rank: Rank, estimate: int, correction: Correction | None, total: int | None
-) -> Finding:
+def _not_plausible(start: Start, rank: Rank, estimate: int, whole: Common | None, total: int | None) -> Finding:
     what = "more" if estimate < 0 else "less"
     took = f" for graphs that took {gib(rank.graph_actual_bytes)}" if rank.graph_actual_bytes is not None else ""
     share = f", {100 * estimate / total:.0f} % of the GPU," if total and estimate > 0 else ""
@@ -92,22 +99,25 @@ def _not_plausible(
     if deducts(start, rank):
         text += f": the KV cache gets {gib(abs(estimate))} {what} for it"
     switch = f"{VARIABLE}=0 with some memory left outside the budget"
-    size = _size_without(rank, estimate, correction)
+    size = _size_without(start, whole)
     fix = f"--kv-cache-memory-bytes {size} ({gib(size)}), or {switch}" if size is not None else switch
     return Finding(IMPLAUSIBLE.code, "warning", text, fix, rank.name)
 
 
-def _size_without(rank: Rank, estimate: int, correction: Correction | None) -> int | None:
-    """The KV cache that fits, whatever the estimate says; None: it cannot be worked out."""
-    if correction is not None:
-        return correction.right if correction.right > 0 else None
-    if rank.kv_bytes is None or estimate < 0:
-        return None
-    size = rank.kv_bytes + estimate - 2 * GIB  # Capture never came: two GiB are more than graphs of one pool took.
-    return size if size > 0 else None
+def _size_without(start: Start, whole: Common | None) -> int | None:
+    """The KV cache that fits on every rank, whatever the estimate says; None: it cannot be worked out."""
+    if whole is not None:
+        return whole.right if whole.right > 0 and whole.is_known else None
+    sizes = []
+    for rank in start.ranks:
+        if rank.kv_bytes is None or rank.graph_estimate_bytes is None or rank.graph_estimate_bytes < 0:
+            return None
+        # Capture never came: two GiB are more than graphs of one pool took.
+        sizes.append(rank.kv_bytes + rank.graph_estimate_bytes - 2 * GIB)
+    return min(sizes) if sizes and min(sizes) > 0 else None
 
 
-def _shared(start: Start, rank: Rank, correction: Correction | None) -> Finding:
+def _shared(start: Start, rank: Rank, whole: Common | None) -> Finding:
     actual = rank.graph_actual_bytes
     taken = f", and capture took {gib(actual)}" if actual is not None else ""
     text = f"memory is shared with the CPU: the estimate is {_gib_or_none(rank.graph_estimate_bytes)}{taken}"
@@ -116,7 +126,10 @@ def _shared(start: Start, rank: Rank, correction: Correction | None) -> Finding:
             f"capture took {gib(actual)}, less than nothing: free memory changed for another reason, as on GPUs that"
             " share it with the CPU; the estimate is no better"
         )
-    size = correction.right if correction is not None and correction.right > 0 else rank.kv_bytes
+    least = tightest(start.ranks)
+    size = least.kv_bytes if least is not None else None
+    if whole is not None:
+        size = whole.right if whole.right > 0 and whole.is_known else None
     fix = f"--kv-cache-memory-bytes {size}, which does not depend on either" if size else SHARED_MEMORY.instead
     return Finding(SHARED_MEMORY.code, "warning", text, fix, rank.name)
 
@@ -130,9 +143,9 @@ def _is_integrated(comparison: Comparison | None) -> bool:
     return deployment is not None and deployment.gpu.integrated
 
 
-def _far_above(start: Start, rank: Rank, estimate: int, actual: int, comparison: Comparison | None) -> Finding:
-    lacks = gib(estimate - actual)
-    text = f"{gib(estimate)} were kept back for graphs that took {gib(actual)}: the KV cache lacks {lacks}"
+def _far_above(start: Start, rank: Rank, lacks: int, whole: Common | None, comparison: Comparison | None) -> Finding:
+    estimate, actual = gib(rank.graph_estimate_bytes or 0), gib(rank.graph_actual_bytes or 0)
+    text = f"{estimate} were kept back for graphs that took {actual}: the KV cache lacks {gib(lacks)}"
     tokens = start.max_num_batched_tokens
     if _has_gated_delta(start, comparison):
         text += ", for transient memory of gated delta layers is taken for a graph"
@@ -140,16 +153,13 @@ def _far_above(start: Start, rank: Rank, estimate: int, actual: int, comparison:
         if tokens is not None and tokens > 2048:
             fix = f"--max-num-batched-tokens {max(2048, tokens // 2)}, or {VARIABLE}=0 where room is left"
         return Finding(GATED_DELTA.code, "warning", text, fix, rank.name)
-    return Finding(FROM_TWO_SIZES.code, "warning", text, _gain(start, rank, estimate - actual), rank.name)
+    return Finding(FROM_TWO_SIZES.code, "warning", text, _gain(whole), rank.name)
 
 
-def _gain(start: Start, rank: Rank, size: int) -> str:
-    """How to get the memory back that the estimate keeps."""
-    correction = correct(start, rank)
-    if correction is not None and correction.right > 0:
-        share = f", or --gpu-memory-utilization {correction.utilization:g}" if correction.utilization else ""
-        return f"--kv-cache-memory-bytes {correction.right} ({gib(correction.right)}){share}"
-    return f"a higher --gpu-memory-utilization, for {gib(size)} stay unused"
+def _gain(whole: Common | None) -> str:
+    """How to get the memory back that the estimate keeps, on all ranks."""
+    found = whole.as_flags() if whole is not None else None
+    return found or "a higher --gpu-memory-utilization, by what stays unused on the rank where that is least"
 
 
 def _has_gated_delta(start: Start, comparison: Comparison | None) -> bool:
@@ -161,12 +171,14 @@ def _has_gated_delta(start: Start, comparison: Comparison | None) -> bool:
     return runner_of(start) != "V2" and (start.architecture or "").startswith(GATED_DELTA_MODELS)
 
 
-def _takes_more(start: Start, rank: Rank, estimate: int, actual: int) -> Finding:
-    text = f"capture took {gib(actual)}, and {gib(estimate)} were kept back for it"
+def _takes_more(start: Start, rank: Rank, whole: Common | None) -> Finding:
+    taken, kept = gib(rank.graph_actual_bytes or 0), gib(rank.graph_estimate_bytes or 0)
+    text = f"capture took {taken}, and {kept} were kept back for it"
+    fix = (whole.as_flags() if whole is not None else None) or TAKES_MORE.instead
     if _has_encoder_graphs(start, rank):
         text += ": the graphs of the vision encoder are not in the estimate"
-        return Finding(ENCODER_GRAPHS.code, "warning", text, _gain(start, rank, 0), rank.name)
-    return Finding(TAKES_MORE.code, "warning", text, _gain(start, rank, 0), rank.name)
+        return Finding(ENCODER_GRAPHS.code, "warning", text, fix, rank.name)
+    return Finding(TAKES_MORE.code, "warning", text, fix, rank.name)
 
 
 def _has_encoder_graphs(start: Start, rank: Rank) -> bool:
@@ -184,14 +196,32 @@ def _outside_budget(start: Start, rank: Rank, actual: int, total: int | None) ->
     left = free - asked - actual
     if left >= LEAST_OUTSIDE:
         return
-    share = down((free - actual - LEAST_OUTSIDE) / total)
+    share = min(_share_outside(start, one) for one in (rank, *start.ranks))
     text = f"graphs took {gib(actual)} that are not in the budget, and {gib(max(0, left))} of the GPU stayed free"
     yield Finding(OUTSIDE_THE_BUDGET.code, "warning", text, f"--gpu-memory-utilization {share:g} or less", rank.name)
 
 
+def _share_outside(start: Start, rank: Rank) -> float:
+    """The utilization with which half a GiB beside the graphs stays free on a rank; 1.0: it does not say."""
+    total, actual = total_of(start, rank), rank.graph_actual_bytes
+    free = rank.free_bytes if rank.free_bytes is not None else total
+    if actual is None or free is None or not total:
+        return 1.0
+    return down((free - actual - LEAST_OUTSIDE) / total)
+
+
 def _ranks_differ(start: Start) -> Iterator[Finding]:
-    least = tightest(start.ranks)
-    sized = [rank for rank in start.ranks if rank.kv_bytes is not None]
+    """Within an engine the least rank decides; engines of data parallelism have each a KV cache of its own."""
+    engines: dict[str, list[Rank]] = {}
+    for rank in start.ranks:
+        engines.setdefault(engine_of(rank.name) or "", []).append(rank)
+    for name, ranks in engines.items():
+        yield from _least_decides(start, name, ranks)
+
+
+def _least_decides(start: Start, engine: str, ranks: Sequence[Rank]) -> Iterator[Finding]:
+    least = tightest(ranks)
+    sized = [rank for rank in ranks if rank.kv_bytes is not None]
     if least is None or len(sized) < 2 or least.kv_bytes is None:
         return
     most = max(sized, key=lambda rank: rank.kv_bytes or 0)
@@ -199,9 +229,12 @@ def _ranks_differ(start: Start) -> Iterator[Finding]:
         return
     text = (
         f"{least.name} has {gib(least.kv_bytes)} for the KV cache and {most.name} {gib(most.kv_bytes or 0)}:"
-        f" {least.name} decides for all"
+        f" {least.name} decides for all{f' of {engine}' if engine else ''}"
     )
-    yield Finding(RANKS_DIFFER.code, "info", text, RANKS_DIFFER.instead, least.name)
+    stages = argument(start, "pipeline_parallel_size") or start.engine.get("pipeline_parallel_size")
+    has_stages = (isinstance(stages, int) and stages > 1) or any("PP" in rank.name for rank in ranks)
+    fix = RANKS_DIFFER.instead if has_stages else "look at what else is in memory on the GPU of that rank"
+    yield Finding(RANKS_DIFFER.code, "info", text, fix, least.name)
 
 
 def _tokens(start: Start) -> Iterator[Finding]:

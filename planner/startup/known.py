@@ -47,6 +47,15 @@ def rank_named(start: Start, name: str) -> Rank | None:
     return None
 
 
+def ranks_of(start: Start) -> int:
+    """How many ranks the server has, by its arguments or the engine's line."""
+    count = 1
+    for name in ("tensor", "pipeline", "data", "prefill_context"):
+        key = f"{name}_parallel_size"
+        count *= max(1, whole_number(start.arguments.get(key, start.engine.get(key))) or 1)
+    return count
+
+
 def argument(start: Start, name: str) -> Any:
     """An argument that was given; None: it was not, or the log does not say."""
     return start.arguments.get(name)
@@ -146,8 +155,16 @@ def transient(rank: Rank) -> int | None:
 
 
 def step_of(start: Start) -> str:
-    """How far the start came: "loading", "profiling", "cache", "capture" or "warm-up"; "": the log does not say."""
+    """How far the start came: "loading", "profiling", "cache", "capture" or "warm-up"; "": the log does not say.
+
+    Of a crash the frames of its traceback say it. vLLM prints the tokens of the KV cache before it allocates it.
+    """
     ranks = start.ranks
+    said = start.crash.step if start.crash is not None else ""
+    if said == "start-up":
+        return "warm-up" if any(rank.graph_actual_bytes is not None for rank in ranks) else "capture"
+    if said:
+        return said
     if any(rank.graph_actual_bytes is not None for rank in ranks):
         return "warm-up"
     if start.captured or any(rank.captured for rank in ranks):

@@ -7,6 +7,7 @@ runner's buffers, which the plan adds itself: so the plan of the record leaves t
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from ..errors import InputError, shorten
@@ -15,8 +16,10 @@ from ..memory.budget.measured_record import Profile, fingerprint_of, profile_of
 from ..releases import facts
 from ..resolve import Resolution
 from .against_plan import Comparison
+from .arguments import arguments_of, model_of, words_of
 from .deployment import Served
-from .known import deducts, rank_named, requested_of, tightest, transient
+from .diagnosis import Diagnosis, came_up
+from .known import MIB, ROUNDING, deducts, rank_named, requested_of, tightest, transient
 from .record import Rank, Start
 
 
@@ -27,22 +30,32 @@ class Record(NamedTuple):
         document: as JSON.
         rank: of which it is.
         left_out: what the log does not have, or what a record does not hold, one line each.
+        remarks: what to know before a plan is made of it, one line each.
+        serve: the `vllm serve` line of the deployment, its words; env: what vLLM saw of its environment.
+        release: of vLLM.
     """
 
     document: dict[str, Any]
     rank: str
     left_out: tuple[str, ...]
+    remarks: tuple[str, ...] = ()
+    serve: tuple[str, ...] = ()
+    env: tuple[tuple[str, str], ...] = ()
+    release: str = ""
 
     def as_text(self) -> str:
         return json.dumps(self.document, indent=1) + "\n"
 
 
-def record_of(start: Start, comparison: Comparison, rank: str | None = None, source: str = "") -> Record:
+def record_of(
+    start: Start, comparison: Comparison, rank: str | None = None, source: str = "", ended: Diagnosis | None = None
+) -> Record:
     """The record of one rank.
 
     Args:
         rank: its name or number; None: the one with the least KV cache.
         source: where the log is from, in words.
+        ended: how the start ended, where it crashed; the record says it, for its values do not show what was missing.
 
     Raises:
         InputError: CG905, the deployment is not known; CG902, there is no such rank; CG911, the log has no values.
@@ -61,13 +74,50 @@ def record_of(start: Start, comparison: Comparison, rank: str | None = None, sou
             fix="give a log of a start that came as far as its memory",
         )  # fmt: skip
     said = source or "a startup log"
+    whose = f"{said}, rank {chosen.name}, vLLM {start.vllm_version or served.deployment.vllm}"
+    crashed = "" if ended is None else f", a start that crashed ({ended.code}, {ended.step or ended.kind})"
+    fingerprint = _fingerprint(start, served, resolution)
     document = {
         "schema_version": 1,
-        "source": shorten(f"{said}, rank {chosen.name}, vLLM {start.vllm_version or served.deployment.vllm}", 190),
-        "fingerprint": _fingerprint(start, served, resolution),
+        "source": shorten(whose, 190 - len(crashed)) + crashed,
+        "fingerprint": fingerprint,
         "measured": values,
+        "profile": {
+            "of": "a startup log",
+            "came_up": ended is None and came_up(start),
+            "crash": None if ended is None else {"code": ended.code, "what": ended.what, "works": dict(ended.largest)},
+            "within_bytes": ROUNDING,
+        },
     }
-    return Record(document, chosen.name, tuple(left_out))
+    remarks = [
+        f"values are of two decimals, within {ROUNDING / MIB:.0f} MiB, so a plan of it may differ by some blocks"
+    ]
+    if ended is not None:
+        remarks.insert(
+            0, f"that start crashed, so a plan of the record may not start either: {ended.what}; {ended.fix}"
+        )
+    serve = _serve_line(start, served, resolution, fingerprint)
+    env = tuple(served.deployment.env.items())
+    return Record(document, chosen.name, tuple(left_out), tuple(remarks), serve, env, served.deployment.vllm)
+
+
+def _serve_line(
+    start: Start, served: Served, resolution: Resolution, fingerprint: Mapping[str, Any]
+) -> tuple[str, ...]:
+    """The line with what the log shows in place of what the arguments alone would give."""
+    assert served.deployment is not None
+    given, _ = arguments_of(start)
+    planned = fingerprint_of(served.deployment, resolution)
+    other = {name: value for name, value in fingerprint.items() if planned.get(name) != value}
+    for name in ("max_num_batched_tokens", "max_model_len", "max_num_seqs"):
+        if name in other:
+            given[name] = other[name]
+    graphs = {"cudagraph_mode": "cudagraph_mode", "capture_sizes": "cudagraph_capture_sizes"}
+    shown = {graphs[name]: other[name] for name in graphs if name in other}
+    if shown:
+        config = given.get("compilation_config")
+        given["compilation_config"] = {**(config if isinstance(config, Mapping) else {}), **shown}
+    return tuple(words_of(given, model_of(start) or served.deployment.model.name or "model", served.deployment.vllm)[0])
 
 
 def read_back(record: Record) -> Profile:

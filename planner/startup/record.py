@@ -129,6 +129,8 @@ class Crash:
         message: the exception's own line.
         values: numbers of the message (bytes, tokens, blocks), by name.
         chain: the exceptions' own lines in the order printed, the deepest first, each once.
+        step: of the start, by the frames of the traceback: "loading", "profiling", "cache", "capture" or "warm-up";
+            "start-up": one of the last two; "": they do not say.
     """
 
     kind: str
@@ -137,6 +139,7 @@ class Crash:
     rank: str = ""
     values: dict[str, int | float | str] = field(default_factory=dict)
     chain: tuple[str, ...] = ()
+    step: str = ""
 
 
 @dataclass(frozen=True)

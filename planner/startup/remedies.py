@@ -4,8 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from .known import GIB, argument, deducts, gib, max_num_seqs
-from .scene import Remedy, Scene, down, left_to_capture, less_cache, more_memory, round_number
+from .known import GIB, MIB, argument, deducts, gib, max_num_seqs
+from .scene import (
+    Remedy,
+    Scene,
+    down,
+    left_to_capture,
+    less_cache,
+    more_memory,
+    room_for_cache,
+    round_number,
+    transient_of,
+    up,
+)
 
 MORE_LOGITS = 2
 """Of the sampler's float32 copies of the logits, those that may still have to come after the one that did not fit."""
@@ -64,13 +75,74 @@ def _free_memory(scene: Scene) -> Remedy | None:
     free, total = scene.values.get("free_bytes"), scene.values.get("total_bytes")
     if free is None or not total:
         return None
-    share = down(free / total)
     asked = scene.values.get("requested_bytes")
-    held = f"; other processes and the driver hold {gib(total - free)}"
+    external = _external(scene, total, asked)
+    share = down(min(1.0, (free + external) / total))
+    held = f"; other processes and the driver hold {gib(max(0, total - free - external))}"
+    if external:
+        held += f", and {gib(external)} are weights that another process holds for this server"
     if share <= 0:
         return Remedy(f"stop what runs on the GPU{held}", {})
     short = f", {gib(asked - free)} less than was asked for" if asked else ""
     return Remedy(f"--gpu-memory-utilization {share:g} or less{short}{held}", {"gpu_memory_utilization": share})
+
+
+def _external(scene: Scene, total: int, asked: int | None) -> int:
+    """Weights that another process holds: vLLM takes them off what it asks for before it looks at what is free."""
+    share = scene.values.get("utilization")
+    if "after" not in scene.values or asked is None or share is None:
+        return 0
+    return max(0, round(float(share) * total) - asked)
+
+
+def _external_weights(scene: Scene) -> Remedy | None:
+    held, total = scene.values.get("external_bytes"), scene.values.get("total_bytes")
+    if not held or not total:
+        return None
+    share = up(held / total, 3)
+    if share >= 1:
+        return None
+    return Remedy(
+        f"--gpu-memory-utilization above {share:g}: only what is above the {gib(held)} of weights is the engine's", {}
+    )
+
+
+def _batched_below(scene: Scene) -> Remedy | None:
+    """Two limits of which one is below the other: either can be moved."""
+    tokens = scene.values.get("max_num_batched_tokens")
+    name = "max_model_len" if "max_model_len" in scene.values else "max_num_seqs"
+    other = scene.values.get(name)
+    if tokens is None or other is None:
+        return None
+    flag = f"--{name.replace('_', '-')}"
+    # Each alone; the first is what `works` names.
+    return Remedy(
+        f"--max-num-batched-tokens {other} or more, or {flag} {tokens} or less", {"max_num_batched_tokens": other}
+    )
+
+
+def _world_size(scene: Scene) -> Remedy | None:
+    ranks, gpus = scene.values.get("world_size"), scene.values.get("gpus")
+    if not ranks or not gpus:
+        return None
+    size, stages = argument(scene.start, "tensor_parallel_size"), argument(scene.start, "pipeline_parallel_size")
+    if isinstance(size, int) and stages in (None, 1):
+        return Remedy(
+            f"--tensor-parallel-size {round_number(gpus)}, or {ranks} GPUs, or --nnodes for several nodes",
+            {"tensor_parallel_size": round_number(gpus)},
+        )
+    return Remedy(f"at most {gpus} ranks over all parallel sizes, or {ranks} GPUs, or --nnodes for several nodes", {})
+
+
+def _context_ranks(scene: Scene) -> Remedy | None:
+    ranks, divisor = scene.values.get("number"), scene.values.get("divisor")
+    if not ranks or not divisor:
+        return None
+    fits = [size for size in range(1, min(ranks, 1024) + 1) if ranks % size == 0]
+    largest = max((size for size in fits if size < divisor), default=1)
+    sizes = ", ".join(map(str, fits[:12]))
+    fix = f"--decode-context-parallel-size of {sizes}: {ranks} divides by them"
+    return Remedy(fix, {"decode_context_parallel_size": largest})
 
 
 def _profiling(scene: Scene) -> Remedy | None:
@@ -129,12 +201,34 @@ def _out_of_memory(scene: Scene) -> Remedy | None:
         return _profile_run(scene)
     if scene.step not in ("capture", "cache"):
         return None
+    if scene.step == "cache":
+        return _allocation(scene)
     tried, free = scene.values.get("tried_bytes") or 0, scene.values.get("free_bytes") or 0
     largest: dict[str, int | float] = {}
     parts = less_cache(scene, max(0, tried - free) + left_to_capture(scene), largest)
-    if scene.step == "capture":
-        parts.append("fewer sizes with --cudagraph-capture-sizes")
+    parts.append("fewer sizes with --cudagraph-capture-sizes")
     return Remedy(", or ".join(parts), largest)
+
+
+def _allocation(scene: Scene) -> Remedy | None:
+    """The KV cache is allocated a tensor at a time, so the one that failed does not say how much is missing."""
+    fits, kv = room_for_cache(scene), scene.rank.kv_bytes if scene.rank is not None else None
+    if fits is None or kv is None:
+        return None  # What one tensor lacked says nothing of those after it.
+    if fits < MIB:
+        return Remedy(f"more GPUs or smaller weights: beside all else {gib(max(0, fits))} are left for it", {})
+    largest: dict[str, int | float] = {}
+    if fits >= kv:
+        # Torch holds more than weights and cache: what it is the log does not say, so only what is missing is known.
+        tried = scene.values.get("tried_bytes") or 0
+        parts = less_cache(scene, max(0, tried - (scene.values.get("free_bytes") or 0)), largest)
+        return Remedy(f"{', or '.join(parts)}, or less of either", largest) if parts else None
+    parts = less_cache(scene, kv - fits, largest, as_worked_out=True)
+    step = scene.start.max_num_batched_tokens
+    if scene.beside is None and transient_of(scene) is None and parts:
+        beside = f" of {step:,} tokens" if step is not None else ""
+        parts[-1] += f", less what a step{beside} takes, which the log does not say"
+    return Remedy(", or ".join(parts), largest) if parts else None
 
 
 def _profile_run(scene: Scene) -> Remedy | None:
@@ -164,6 +258,11 @@ _REMEDIES: dict[str, Callable[[Scene], Remedy | None]] = {
     "profiling": _profiling,
     "derived_len": _derived_len,
     "heads": _divide,
+    "world_size": _world_size,
+    "context_ranks": _context_ranks,
+    "external_weights": _external_weights,
+    "batched_below_seqs": _batched_below,
+    "batched_below_len": _batched_below,
     "not_divisible": _divide,
     "largest_size": _largest_size,
     "sampler_warm_up": _sampler,

@@ -24,10 +24,10 @@ NOT_MOVED = Rule(
 )
 RANKS_DIFFER = Rule(
     "CG532",
-    title="Ranks print different values; the one with the least KV cache decides for all.",
+    title="Ranks of an engine print different values; the one with the least KV cache decides for all of them.",
     why="Stages of a pipeline hold different layers, and GPUs may have other processes on them.",
     example="4 stages: 3.28 GiB of weights in the middle, 4.26 at the ends; 69.80 and 68.89 GiB are left.",
-    instead="Look at the rank with the least KV cache; VLLM_PP_LAYER_PARTITION moves layers between stages.",
+    instead="Look at the rank with the least KV cache; VLLM_PP_LAYER_PARTITION moves layers between pipeline stages.",
     source="vllm/v1/core/kv_cache_planning.py:1461-1605",
 )
 OUTSIDE_BOUNDS = Rule(

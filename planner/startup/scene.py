@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from math import ceil, floor
 from typing import Any, NamedTuple
 
-from .known import GIB, MIB, deducts, gib, is_manual, is_share, requested_of, total_of, utilization
+from .known import GIB, MIB, deducts, gib, is_manual, is_share, requested_of, total_of, transient, utilization
 from .record import Rank, Start
 
 LEAST_OUTSIDE = GIB // 2
@@ -35,6 +35,7 @@ class Scene(NamedTuple):
         step: of `known.step_of`.
         values: numbers of the message.
         needed: bytes of KV cache that a request of the full length takes, where a plan says; None: not known.
+        beside: bytes that the largest step and the graphs take beside the KV cache, where a plan says; None: not known.
     """
 
     start: Start
@@ -42,6 +43,7 @@ class Scene(NamedTuple):
     step: str
     values: Values
     needed: int | None = None
+    beside: int | None = None
 
     @property
     def total(self) -> int | None:
@@ -110,8 +112,33 @@ def left_to_capture(scene: Scene) -> int:
     return 0
 
 
-def less_cache(scene: Scene, missing: int, largest: dict[str, int | float]) -> list[str]:
-    """A smaller KV cache: by share where the GPU's memory is known, and in bytes where the cache's are."""
+def transient_of(scene: Scene) -> int | None:
+    """The peak of the largest step, bytes, as the log has it."""
+    return transient(scene.rank) if scene.rank is not None else None
+
+
+def room_for_cache(scene: Scene) -> int | None:
+    """Bytes that the KV cache can have where its allocation failed: what torch holds less the weights, and what is
+    free, less what steps and graphs take later. None: the message or the log does not say enough."""
+    rank, values = scene.rank, scene.values
+    held, free = values.get("torch_bytes"), values.get("free_bytes")
+    if rank is None or rank.weights_bytes is None or held is None or free is None:
+        return None
+    beside = scene.beside
+    if beside is None:
+        margin = max(LEAST_OUTSIDE, round(LEAST_SHARE * (scene.total or 0)))
+        beside = max(margin, rank.graph_estimate_bytes or 0) + max(0, transient(rank) or 0)
+    return int(held) - rank.weights_bytes + int(free) - beside
+
+
+def less_cache(
+    scene: Scene, missing: int, largest: dict[str, int | float], *, as_worked_out: bool = False
+) -> list[str]:
+    """A smaller KV cache: by share where the GPU's memory is known, and in bytes where the cache's are.
+
+    Args:
+        as_worked_out: `missing` holds all that has to stay free; else half a GiB or 2 % of the GPU is added to it.
+    """
     parts = []
     rank = scene.rank
     kv = rank.kv_bytes if rank is not None else None
@@ -125,7 +152,8 @@ def less_cache(scene: Scene, missing: int, largest: dict[str, int | float]) -> l
             largest["gpu_memory_utilization"] = share
             parts.append(f"--gpu-memory-utilization {share:g}")
             asked = requested_of(scene.start, rank) or round(scene.share * scene.total)
-            missing = max(missing, asked - round(share * scene.total))
+            if not as_worked_out:
+                missing = max(missing, asked - round(share * scene.total))
     if kv is not None and kv > missing:
         size = (kv - missing) // MIB * MIB
         largest["kv_cache_memory_bytes"] = size

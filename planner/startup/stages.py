@@ -17,11 +17,23 @@ def stage_of(rank: Rank, start: Start, stages: int) -> int:
     return 0
 
 
-def kv_bytes_by_stage(start: Start, deployment: Deployment) -> list[int] | None:
-    """The KV cache of each pipeline stage as the log has it, the least of its ranks; None: not of every stage."""
+def engine_of(name: str) -> str | None:
+    """The data parallel engine that a process is of, as its name says it ("DP1"); None: it says none."""
+    for part in name.replace("Worker_", "").replace("EngineCore_", "").split("_"):
+        if part.startswith("DP") and part[2:].isdigit():
+            return part
+    return None
+
+
+def kv_bytes_by_stage(start: Start, deployment: Deployment, engine: str | None = None) -> list[int] | None:
+    """The KV cache of each pipeline stage as the log has it, the least of its ranks; None: not of every stage.
+
+    Args:
+        engine: of data parallelism; None: the first that printed its tokens.
+    """
     stages = deployment.pipeline_parallel_size
     found: dict[int, int] = {}
-    for rank in _of_first_engine(start):
+    for rank in _of_engine(start, engine):
         size = rank.kv_after_reserve_bytes if rank.kv_after_reserve_bytes is not None else rank.kv_bytes
         if size is not None:
             stage = stage_of(rank, start, stages)
@@ -34,10 +46,9 @@ def kv_bytes_by_stage(start: Start, deployment: Deployment) -> list[int] | None:
     return [found[stage] for stage in range(stages)]
 
 
-def _of_first_engine(start: Start) -> list[Rank]:
-    """Ranks of the engine whose tokens the start has: with data parallelism each has a pool of its own."""
-    if len(start.kv_printed) < 2:
-        return list(start.ranks)
-    label = next((part for part in start.kv_printed[0][0].split("_") if part.startswith("DP")), None)
-    own = [rank for rank in start.ranks if label in rank.name.split("_")]
-    return own if label is not None and own else list(start.ranks)
+def _of_engine(start: Start, engine: str | None) -> list[Rank]:
+    """Ranks of one engine: with data parallelism each has a pool of its own."""
+    if engine is None and len(start.kv_printed) >= 2:
+        engine = engine_of(start.kv_printed[0][0])
+    own = [rank for rank in start.ranks if engine_of(rank.name) == engine]
+    return own if engine is not None and own else list(start.ranks)

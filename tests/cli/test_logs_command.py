@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
+import shlex
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -113,9 +114,9 @@ class TestC03:
         status, out, _ = cgplan("logs", b200)
         assert status == 0
         plain = " ".join(out.split())
-        assert "(-20.83 GiB), which takes the graphs off twice; 36.62 GiB is right" in plain
+        assert "(-22.83 GiB), which takes the graphs off twice; 34.62 GiB is right" in plain
         assert (
-            "requested 164.08 - consumed 58.44 - peak without the estimate 4.88 - graphs 63.99 - reserve 0.15" in plain
+            "requested 164.08 - consumed 60.44 - peak without the estimate 4.88 - graphs 63.99 - reserve 0.15" in plain
         )
 
     def test_ranks_keep_their_own_values(self, cgplan: Run, b200: str) -> None:
@@ -249,7 +250,8 @@ class TestSeveralStarts:
     def test_the_one_that_came_up_is_saved(self, cgplan: Run, two: str, tmp_path: Path) -> None:
         path = tmp_path / "m.json"
         out = cgplan("logs", two, "--gpu", "h100", "--save", str(path))[1]
-        assert "start 2" in out.splitlines()[-1]
+        (saved,) = [text for text in out.splitlines() if text.startswith("Saved ")]
+        assert "start 2" in saved
         assert json.loads(path.read_text(encoding="utf-8"))["measured"]["graph_bytes"] == round(0.91 * GIB)
 
 
@@ -270,6 +272,16 @@ class TestSave:
         made = json.loads(out)
         assert made["kv_bytes"]["best"] / GIB == pytest.approx(63.76, abs=0.02)
         assert made["graph_bytes"]["best"] == round(0.76 * GIB)
+
+    @pytest.mark.parametrize("name", ["A02", "A03", "A12", "B01"])
+    def test_the_printed_line_plans_it(self, cgplan: Run, tmp_path: Path, name: str) -> None:
+        path = tmp_path / "measured.json"
+        out = cgplan("logs", str(LOGS / f"{name}.txt"), "--gpu", "h100", "--save", str(path))[1]
+        words = shlex.split(out.splitlines()[-1].removeprefix("Plan it: "))
+        assert words[:2] == ["cgplan", "plan"]
+        status, _, err = cgplan(*words[1:])
+        assert (status, err) == (0, "")
+        assert ("that start crashed" in out) == (name == "B01")
 
     def test_another_deployment_refuses_it(self, cgplan: Run, tmp_path: Path) -> None:
         path = tmp_path / "measured.json"

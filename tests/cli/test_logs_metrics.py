@@ -83,3 +83,16 @@ def test_what_cannot_be_read_is_one_line(cgplan: Run, tmp_path: Path) -> None:
 def test_the_schema_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["schema", "workload"]) == 0
     assert "batches" in json.loads(capsys.readouterr()[0])["properties"]
+
+
+def test_rows_that_are_not_read_are_lines_of_the_log(cgplan: Run, tmp_path: Path) -> None:
+    """Shares of the other rows are not those of all steps."""
+    text = Path(LOG).read_text(encoding="utf-8")
+    row = next(line for line in text.splitlines() if "| FULL " in line)
+    path = tmp_path / "torn.log"
+    path.write_text(text.replace(row, row.replace("| FULL ", "| FULLER? "), 1), encoding="utf-8")
+    whole, torn = (json.loads(cgplan(name, "--no-plan", "--json")[1]) for name in (LOG, str(path)))
+    assert torn["not_recognised"] == whole["not_recognised"] + torn["workload"]["not_recognised"]
+    assert torn["workload"]["not_recognised"] == whole["workload"]["not_recognised"] + 1
+    assert torn["workload"]["workload"]["exact"] is False
+    assert [one["not_recognised"] for one in torn["starts"]] == [torn["not_recognised"]] * len(torn["starts"])

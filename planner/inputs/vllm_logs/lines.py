@@ -15,6 +15,9 @@ WANTED = re.compile(
     # Words that begin with a letter that is seldom in running text: most of the time of a long log is spent here.
     # Severity, and the ends of tracebacks.
     rb"WARNING|ERROR|CRITICAL|FATAL|Traceback|Error\b|Exception\b|Interrupt\b|Exit\b"
+    # Of their inside: the step of the start, and what pydantic wraps.
+    rb'|File "[^"]{1,400}", line [0-9]+, in \w*(?:kv_cache|_memory|_config|_model|profile_run|_dummy_)'
+    rb"|Value error, |Assertion failed, |\[type=\w+, input_value="
     # The banner's blocks, as such and as JSON writes them; a server without the banner; arguments; engines.
     rb"|\xe2\x96|\\u25[89]|LLM (?:API )?server|LLM \(v|-default args|V[01] LLM engine|Resolved arch"
     rb"|Using (?:max|[A-Z]|\w+ (?:attention )?backend)|_num_batched_tokens|Defaulting"
@@ -48,6 +51,8 @@ def _is_wanted(data: bytes) -> bool:
     return data.startswith(b"{") and any(word in data for word in STRUCTURED)
 
 
+_REST = re.compile(rb"[0-9][0-9,.]{0,20}")
+"""The rest of a number that a line feed tore."""
 _RETURNS = re.compile(rb"\r+")
 
 
@@ -120,7 +125,23 @@ class Splitter:
             yield held
 
     def _wanted(self, pieces: Iterator[bytes]) -> Iterator[Line]:
+        """The lines worth reading, each with whether the next one goes on with the number at its end."""
+        held: Line | None = None
+        for line in self._read(pieces):
+            if held is not None:
+                held.is_cut = held.is_cut or (line.number == held.number + 1 and _REST.fullmatch(line.data) is not None)
+                yield held
+                held = None
+            if line.data[-1:].isdigit():
+                held = line
+            else:
+                yield line
+        if held is not None:
+            yield held
+
+    def _read(self, pieces: Iterator[bytes]) -> Iterator[Line]:
         counts = self.counts
+        ends_in_number = False
         rest, lead, skipping = b"", b"", False
         number = 1
         for piece in pieces:
@@ -141,6 +162,11 @@ class Splitter:
                     yield from self._states(number, data, lead)
                 elif self.everything or _is_wanted(data):
                     yield Line(number, data, lead)
+                    ends_in_number = data[-1:].isdigit()
+                elif ends_in_number:
+                    ends_in_number = False
+                    if _REST.fullmatch(data):
+                        yield Line(number, data, lead)
                 number += 1
                 lead = b""
             if len(rest) > LIMIT:

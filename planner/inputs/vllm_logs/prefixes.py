@@ -44,6 +44,7 @@ class Printed:
         time: as printed, "04-22 00:03:35".
         message: the rest, its leading blanks kept.
         has_head: level, time and file are there in vLLM's own form.
+        is_torn: two workers' names stand before it: which of them printed it cannot be told.
     """
 
     message: str
@@ -52,6 +53,7 @@ class Printed:
     time: str = ""
     has_head: bool = False
     source: str = ""
+    is_torn: bool = False
 
 
 def split(bare: Bare, lead: str = "") -> Iterator[Printed]:
@@ -66,7 +68,9 @@ def split(bare: Bare, lead: str = "") -> Iterator[Printed]:
     if not heads:
         process, rest = _leading(text)
         level = bare.level or (found["level"] if (found := ANY_LEVEL.search(rest[:160])) else "")
-        yield Printed(rest, process or outer, level, source=bare.source)
+        yield Printed(
+            rest, process or outer, level, source=bare.source, is_torn=_is_torn(text[: len(text) - len(rest)])
+        )
         return
     starts = [
         _start_of(text, head.start(), end)
@@ -84,7 +88,8 @@ def split(bare: Bare, lead: str = "") -> Iterator[Printed]:
         end = len(text) if following is None else starts[following]
         before = (first if index == 0 else "") + text[starts[index] : head.start()]
         process = _last_process(before[-400:]) or outer
-        yield Printed(text[head.end() : end], process, head["level"], head["time"], has_head=True, source=bare.source)
+        message, torn = text[head.end() : end], _is_torn(before[-400:])
+        yield Printed(message, process, head["level"], head["time"], True, bare.source, torn)
 
 
 def _start_of(text: str, head: int, floor: int) -> int:
@@ -110,6 +115,19 @@ def _last_process(text: str) -> Process | None:
     for match in PROCESS.finditer(text):
         process = _better(process, _process(match))
     return process
+
+
+def _is_torn(text: str) -> bool:
+    """Whether two processes of one kind name themselves: one wrote into the line of the other."""
+    if text.count(" pid=") < 2:
+        return False
+    found = [match for match in PROCESS.finditer(text) if match["name"] not in GENERIC or match["rank"]]
+    workers = {(match["name"], match["rank"], match["pid"]) for match in found if _is_worker(match)}
+    return len(workers) > 1
+
+
+def _is_worker(match: re.Match[str]) -> bool:
+    return match["rank"] is not None or match["name"].startswith(("Worker_", "VllmWorker_"))
 
 
 def _better(first: Process | None, second: Process) -> Process:

@@ -51,9 +51,17 @@ LAST_COUNTS = ("graph_actual_bytes", "capture_seconds")
 """Captured twice, once for the estimate: the later figure is the one that stays. Of all others the first is kept."""
 
 
+ONE_VALUE = ("consumed_bytes", "kv_bytes", "graph_estimate_bytes", "torch_peak_bytes", "activation_bytes")
+"""Printed by a process once, or again as the same."""
+
+
 @dataclass
 class RankNotes:
-    """The values of one process, by the names of Rank's fields."""
+    """The values of one process, by the names of Rank's fields.
+
+    Attributes:
+        is_contradicted: a value that a process prints once was printed again, as another.
+    """
 
     name: str
     values: dict[str, Any] = field(default_factory=dict)
@@ -62,12 +70,15 @@ class RankNotes:
     profiled: tuple[Captured, ...] = ()
     bars: dict[str, Captured] = field(default_factory=dict)
     backends: list[str] = field(default_factory=list)
+    is_contradicted: bool = False
 
     @property
     def is_empty(self) -> bool:
         return not (self.values or self.samples or self.profiled or self.bars or self.backends)
 
     def put(self, name: str, value: Any, place: Place) -> None:
+        if name not in LAST_COUNTS and self.values.get(name, value) != value and name in ONE_VALUE:
+            self.is_contradicted = True
         if name in LAST_COUNTS or name not in self.values:
             self.values[name] = value
             self.places[name] = place

@@ -16,7 +16,7 @@ from .recognise import downgrade, find, recognise
 from .shapes import Read, Unfit
 from .start_notes import StartNotes, key_of
 from .streams import Source, chunks
-from .tracebacks import Failure, exception, is_frame
+from .tracebacks import Failure, exception, is_frame, step_in
 from .wrapping import Bare, Unwrapper
 
 EXAMPLES = 20
@@ -56,6 +56,7 @@ def read_log(path_or_stream: Source, tap: Tap | None = None) -> StartupLog:
         reading.line(line)
         splitter.everything = bool(reading.unwrapper.parts)
     reading.rest()
+    reading.unnamed()
     counts = splitter.counts
     if counts.first_is_binary and not reading.starts.kept:
         raise InputError(
@@ -110,6 +111,15 @@ class _Reading:
         for bare in self.unwrapper.rest():
             self._bare(bare, "", True)
 
+    def unnamed(self) -> None:
+        """Values of several ranks without a name are no one's."""
+        for notes in self.starts.kept:
+            dropped = notes.drop_unnamed()
+            self.not_recognised += dropped
+            if dropped:
+                room = max(0, EXAMPLES - len(self.examples))
+                self.examples = sorted((*self.examples, *notes.loose[:room]), key=lambda place: place.line)
+
     def _bare(self, bare: Bare, lead: str, is_cut: bool) -> None:
         for printed in split(bare, lead):
             self._printed(printed, is_cut)
@@ -126,6 +136,8 @@ class _Reading:
         read = recognise(message) if printed.has_head else find(message)
         if isinstance(read, Read) and is_cut and message[-1:].isdigit():
             read = Unfit(read.shape)  # The log ends within the number, for all one can see.
+        if isinstance(read, Read) and printed.is_torn:
+            read = Unfit(read.shape)
         if isinstance(read, Read):
             self._read(read, printed)
         elif isinstance(read, Unfit):
@@ -185,10 +197,27 @@ class _Reading:
                     notes.failures.add(Failure(line, self.number, names.label(printed.process), api))
             return True
         if (printed.level in ("ERROR", "CRITICAL") or not printed.has_head) and is_frame(printed.message):
+            self._frame(printed)
             return "%|" not in message
         if printed.level == "ERROR" and "died unexpectedly" in message:
             self._fatal(printed)
         return False
+
+    def _frame(self, printed: Printed) -> None:
+        """Of the inside of a traceback: the step of the start, and what a validator said."""
+        wraps = self.starts.latest(printed)
+        if wraps is None:
+            return
+        failures, process = wraps.failures, names.label(printed.process)
+        if step_in(printed.message) is not None:
+            self._notes(printed).failures.frame(printed.message, process)
+        elif (line := failures.cause(printed.message, process)) is not None:
+            notes = self._notes(printed)
+            notes.message("ERROR", line, self._place(line), printed.process)
+            if not notes.is_ready or failures.fatal:
+                is_more = failures.validating
+                failures.add(Failure(line, self.number, process, names.is_api_server(printed.process)))
+                failures.validating = is_more
 
     def _fatal(self, printed: Printed) -> None:
         failures = self._notes(printed).failures
@@ -230,7 +259,9 @@ class _Reading:
         if shape == "fatal":
             self._fatal(printed)
         elif not _of_server(notes, shape, values, printed):
-            notes.rank(printed.process).read(shape, values, place)
+            is_of_rank = notes.rank(printed.process).read(shape, values, place)
+            if is_of_rank and printed.process is None:
+                notes.unnamed(place)
 
     def _survived(self, notes: StartNotes, printed: Printed) -> None:
         """An exception of a process that goes on was not its end."""

@@ -32,6 +32,8 @@ class StartNotes:
         engines: of each engine by label, its process and the line it announced itself with.
         is_up: an engine was initialised; is_ready: the server listens.
         dropped: messages, ranks and phases beyond the limits.
+        openings: of each kind of line that a start has once, the process and the text of the latest.
+        loose: the first places of values that no process put its name to; loose_lines: how many there were.
     """
 
     first_line: int
@@ -57,6 +59,9 @@ class StartNotes:
     is_up: bool = False
     is_ready: bool = False
     dropped: int = 0
+    openings: dict[str, tuple[Key, str]] = field(default_factory=dict)
+    loose: list[Place] = field(default_factory=list)
+    loose_lines: int = 0
 
     @property
     def is_opened(self) -> bool:
@@ -80,6 +85,30 @@ class StartNotes:
         elif notes.name in ("Worker", "VllmWorker", names.MAIN) or notes.name.startswith("Ray"):
             notes.name = name if name not in ("Worker", names.MAIN) else notes.name
         return notes
+
+    def unnamed(self, place: Place) -> None:
+        self.loose_lines += 1
+        if len(self.loose) < MAX_ITEMS:
+            self.loose.append(place)
+
+    def drop_unnamed(self) -> int:
+        """Leaves values without a name out where they are of several ranks, or of one of several; how many lines."""
+        notes = self.ranks.get(None)
+        if notes is None or not self.loose_lines:
+            return 0
+        named = sum(not other.is_empty for key, other in self.ranks.items() if key is not None)
+        if named < 2 and not (notes.is_contradicted and self._ranks_expected() > 1):
+            return 0
+        del self.ranks[None]
+        return self.loose_lines
+
+    def _ranks_expected(self) -> int:
+        count = 1
+        for name in ("tensor", "pipeline", "data", "prefill_context"):
+            key = f"{name}_parallel_size"
+            size = self.engine.get(key, self.arguments.get(key))
+            count *= size if type(size) is int and 0 < size < 1_000_000 else 1
+        return count
 
     def first(self, name: str, value: Any) -> None:
         self.values.setdefault(name, value)
@@ -129,7 +158,7 @@ class StartNotes:
             return None
         kind, values = classified(root.line)
         chain = tuple(failure.line for failure in failures.found)
-        return Crash(kind, root.line, Place(root.number, root.line[:300]), root.process, values, chain)
+        return Crash(kind, root.line, Place(root.number, root.line[:300]), root.process, values, chain, failures.step)
 
     def built(self, last_line: int) -> Start:
         kept = {key: notes for key, notes in self.ranks.items() if not notes.is_empty}

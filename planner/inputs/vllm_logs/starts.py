@@ -52,6 +52,10 @@ class Starts:
         notes = stream.of(printed.process)
         return self._begin(stream, printed.process, number) if notes is None else notes
 
+    def latest(self, printed: Printed) -> StartNotes | None:
+        """The start of a line, where one is known; none is begun."""
+        return self._stream(printed.source).of(printed.process)
+
     def opened(self, printed: Printed, number: int, what: str) -> StartNotes:
         """The start of a line that every start has once: `what` is "banner", "arguments" or "engine".
 
@@ -65,6 +69,7 @@ class Starts:
             notes = stream.by_process[key_of(printed.process)] = latest
         if notes is None or _is_past(notes, what, printed):
             notes = self._begin(stream, printed.process, number)
+        notes.openings[what] = _said(printed)
         return notes
 
     def _stream(self, source: str) -> Stream:
@@ -99,7 +104,9 @@ class Starts:
 
 
 def _is_past(notes: StartNotes, what: str, printed: Printed) -> bool:
-    """Whether a start has had this line, or one that comes after it."""
+    """Whether a start has had this line, or one that comes after it. A line that is written twice is one line."""
+    if printed.time and notes.openings.get(what) == _said(printed):
+        return False
     if what == "engine":
         label = names.label(printed.process)
         said = (key_of(printed.process), f"{printed.time} {printed.message}")
@@ -108,3 +115,7 @@ def _is_past(notes: StartNotes, what: str, printed: Printed) -> bool:
     if what == "arguments":
         return notes.has_arguments or bool(notes.engines or notes.ranks or notes.kv)
     return notes.has_banner or notes.has_arguments or bool(notes.engines or notes.ranks or notes.kv)
+
+
+def _said(printed: Printed) -> tuple[Key, str]:
+    return key_of(printed.process), f"{printed.time} {printed.message}"

@@ -27,13 +27,42 @@ WRAPPERS = (
     "EngineCore died",
     "Executor failed",
     "cancelled",
+    "validation error for ",
+    "validation errors for ",
 )
 """What a process says when another one failed: never the root."""
 
 EXPLAINS = ("CUDA out of memory occurred when warming up",)
 """vLLM's own words about the exception it caught: they say more than the exception does."""
 
+_VALIDATION = re.compile(r"ValidationError: [0-9]{1,6} validation errors? for ")
+_CAUSE = re.compile(
+    r"\s{1,12}(?:(?P<kind>Value error|Assertion failed), )?(?P<text>\S.{0,3900}?)"
+    r"(?: \[type=(?P<type>\w{1,80}), input_value=.*)?"
+)
+_KINDS = {"Value error": "ValueError", "Assertion failed": "AssertionError"}
+"""How pydantic tells of the exceptions of a validator: indented, below the line of its own exception."""
+
+_IN = re.compile(r'\s*File "[^"]{1,400}", line [0-9]{1,9}, in (?P<name>\w{1,80})')
+STEPS = {
+    "load_model": "loading",
+    "determine_available_memory": "profiling",
+    "profile_run": "profiling",
+    "profile_cudagraph_memory": "profiling",
+    "initialize_from_config": "cache",
+    "initialize_kv_cache": "cache",
+    "initialize_kv_cache_tensors": "cache",
+    "_allocate_kv_cache_tensors": "cache",
+    "allocate_kv_cache": "cache",
+    "compile_or_warm_up_model": "start-up",
+    "capture_model": "capture",
+    "_dummy_sampler_run": "warm-up",
+    "_dummy_pooler_run": "warm-up",
+}
+"""Functions of the workers, of both runners and all releases, and the step of the start that each belongs to."""
+
 MAX_CHAIN = 20
+MAX_PROCESSES = 4096
 MAX_LINE = 4000
 
 
@@ -48,14 +77,25 @@ def exception(message: str) -> str | None:
     return match["line"] if match else None
 
 
+def step_in(message: str) -> str | None:
+    """The step of the start that a frame of a traceback belongs to; None: it is no frame, or of no one step."""
+    match = _IN.match(message)
+    return STEPS.get(match["name"]) if match else None
+
+
 @dataclass
 class Failure:
-    """One exception, where it was first printed, and by which process."""
+    """One exception, where it was first printed, and by which process.
+
+    Attributes:
+        step: of the start, by the frames above it; "": they do not say.
+    """
 
     line: str
     number: int
     process: str
     is_of_api_server: bool
+    step: str = ""
 
 
 @dataclass
@@ -64,10 +104,41 @@ class Failures:
 
     found: list[Failure] = field(default_factory=list)
     fatal: Failure | None = None
+    steps: dict[str, str] = field(default_factory=dict)
+    validating: str | None = None
 
     def add(self, failure: Failure) -> None:
+        failure.step = failure.step or self.steps.pop(failure.process, "")
+        self.validating = failure.process if _VALIDATION.search(failure.line) else None
         if len(self.found) < MAX_CHAIN and all(failure.line != known.line for known in self.found):
             self.found.append(failure)
+
+    def frame(self, message: str, process: str) -> None:
+        """Takes the frame of a traceback, the outermost first: the innermost step counts.
+
+        The profile run makes a small KV cache and graphs of its own, so what is within it is of the profile run.
+        """
+        step = step_in(message)
+        if step is None or self.steps.get(process) == "profiling":
+            return
+        if process in self.steps or len(self.steps) < MAX_PROCESSES:
+            self.steps[process] = step
+
+    def cause(self, message: str, process: str) -> str | None:
+        """The exception that pydantic's own one wraps, where a line tells of it; else None."""
+        if self.validating is None or self.validating != process:
+            return None
+        match = _CAUSE.fullmatch(message[:MAX_LINE])
+        if match is None or (match["kind"] is None and match["type"] is None):
+            return None
+        return f"{_KINDS.get(match['kind'] or '', 'ValidationError')}: {match['text']}"
+
+    @property
+    def step(self) -> str:
+        """The step of the exception to tell, else of any other of its chain."""
+        root = self.root()
+        said = (root.step if root is not None else "", *(failure.step for failure in self.found))
+        return next((step for step in said if step), "")
 
     def root(self) -> Failure | None:
         """The exception to tell: the first that no other process is only reporting, or vLLM's own words on it."""

@@ -159,9 +159,11 @@ def test_two_messages_on_one_line(read: Read) -> None:
     assert [rank.kv_bytes for rank in only(read([glued])).ranks] == [GIB, 2 * GIB]
 
 
-def test_the_prefix_nearest_to_the_message_names_the_process(read: Read) -> None:
-    torn = "(Worker_TP0 pid=4) " + line("Available KV cache memory: 2.0 GiB", "Worker_TP1", 5)
-    assert [rank.name for rank in only(read([torn])).ranks] == ["TP1"]
+def test_a_line_with_two_workers_is_no_ones(read: Read) -> None:
+    said = line("Available KV cache memory: 2.0 GiB", "Worker_TP1", 5)
+    log = read([f"(Worker_TP0 pid=4) {said}"])
+    assert (log.not_recognised, log.starts) == (1, ())
+    assert [rank.name for rank in only(read([f"(EngineCore pid=4) {said}"])).ranks] == ["TP1"]
 
 
 def test_ray_names_actor_and_machine(read: Read) -> None:
