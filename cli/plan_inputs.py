@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 import shlex
 from dataclasses import field, replace
 from pathlib import Path
@@ -28,7 +29,13 @@ if TYPE_CHECKING:
 MEASURED = ("weights", "activation", "non_torch", "graphs", "graph_estimate", "free", "total")
 OPTION_OF = {"graphs": "--graph-bytes"}
 NOT_LOOKED_AT = "max_model_len auto: the model's own length is taken; what fits is not looked at."
-SIZES = "give bytes, or 2G for 2 GiB and 2g for 2,000,000,000; K, M, T and k, m, t likewise"
+SIZES = "give bytes, 21.88GiB, or 2G for 2 GiB and 2g for 2,000,000,000; K, M, T and k, m, t likewise"
+OF_VLLM = "--kv-cache-memory-bytes"
+"""vLLM reads it itself, and takes no fraction of a binary unit."""
+_PRINTED = re.compile(r"([+-]?[0-9]{1,6}(?:\.[0-9]{1,9})?) ?([KMGT]i?B|[KMGT])")
+_UNITS = {unit: 1 << 10 * at for at, letter in enumerate("KMGT", 1) for unit in (letter, f"{letter}iB")} | {
+    f"{letter}B": 1000**at for at, letter in enumerate("KMGT", 1)
+}
 MAY_BE_NEGATIVE = ("--graph-bytes", "--graph-estimate-bytes")
 """Differences of free memory, which other processes change, too."""
 DEFAULT_MODEL = "meta-llama/Llama-3.1-8B-Instruct"
@@ -105,9 +112,9 @@ def planned(options: DeploymentOptions, memory: MemoryOptions, line: Pasted, whi
         assumptions = [text for text in assumptions if text != NOT_LOOKED_AT]
     request = MemoryRequest(flags, memory.known, None, memory.kv_bytes, auto_fit)
     if memory.profile is not None:
-        known, unsaid = _with_profile(memory.profile, deployment, memory.known)
+        known, remarks = _with_profile(memory.profile, deployment, memory.known)
         request = replace(request, known=known)
-        assumptions += [unsaid] if unsaid else []
+        assumptions += remarks
     if memory.weights is not None:
         request = replace(request, weights=_from_files(memory.weights, deployment))
     return Planned(asked._replace(deployment=deployment), plan_of(deployment, request), tuple(assumptions))
@@ -121,6 +128,13 @@ def planned_other(options: DeploymentOptions, memory: MemoryOptions, text: str) 
         own.model_tag = text
         return planned(own, memory, Pasted())
     own.model_tag = own.model = None
+    if _is_path(text):
+        raise InputError(
+            f"{shorten(text, 80)}: no such file",
+            code="CG910",
+            where="--compare-with",
+            fix="give a file that is there, or a line such as 'vllm serve MODEL'",
+        )
     try:
         words = shlex.split(text)
     except ValueError as error:
@@ -128,6 +142,11 @@ def planned_other(options: DeploymentOptions, memory: MemoryOptions, text: str) 
             f"the line cannot be read: {error}", code="CG906", where="--compare-with", fix="close its quotes"
         ) from None
     return planned(own, memory, Pasted(tuple(words)))
+
+
+def _is_path(text: str) -> bool:
+    """One word with a folder before it that is no program of a line."""
+    return text.startswith(("/", "./", "../", "~")) and not any(c.isspace() for c in text.strip())
 
 
 def share(text: str, flag: str) -> float:
@@ -148,11 +167,17 @@ def share(text: str, flag: str) -> float:
 
 
 def size(text: str, flag: str) -> int:
-    """Bytes; 2G is 2 GiB, 2g is 2 * 10**9.
+    """Bytes; 2G is 2 GiB, 2g is 2 * 10**9. Of a value that was measured also 21.88 GiB, as logs print it.
 
     Raises:
         InputError: it is no size.
     """
+    printed = _PRINTED.fullmatch(text.strip())
+    if printed is not None and flag != OF_VLLM:
+        number = round(float(printed[1]) * float(_UNITS[printed[2]]))
+        if number < 0 and flag not in MAY_BE_NEGATIVE:
+            raise _below(text, flag)
+        return number
     try:
         number = values.human(text, flag)
     except InputError as error:
@@ -160,8 +185,12 @@ def size(text: str, flag: str) -> int:
             error.fix = SIZES
         raise
     if number < 0 and flag not in MAY_BE_NEGATIVE:
-        raise InputError(f"{text} is below 0", code="CG903", where=flag, fix="give a larger number")
+        raise _below(text, flag)
     return number
+
+
+def _below(text: str, flag: str) -> InputError:
+    return InputError(f"{text} is below 0", code="CG903", where=flag, fix="give a larger number")
 
 
 def _size(name: str, given: dict[str, str | None]) -> int | None:
@@ -218,8 +247,8 @@ def _stand_in() -> ModelShape:
     return load_model(DEFAULT_MODEL)
 
 
-def _with_profile(name: str, deployment: Deployment, known: Measured) -> tuple[Measured, str]:
-    """The values of the record, with those of the options over them; and what its fingerprint does not say."""
+def _with_profile(name: str, deployment: Deployment, known: Measured) -> tuple[Measured, list[str]]:
+    """The values of the record, with those of the options over them; and what to know of it."""
     from cgplan import resolve
     from cgplan.inputs.safe_json import read_object
     from cgplan.memory.budget.measured_record import check_fits, fingerprint_of, profile_of
@@ -234,9 +263,15 @@ def _with_profile(name: str, deployment: Deployment, known: Measured) -> tuple[M
     check_fits(record, deployment, resolution, "--profile")
     said = record.fingerprint.model_dump(exclude_none=True)
     missing = [key for key in fingerprint_of(deployment, resolution) if key not in said]
-    unsaid = f"Profile: its fingerprint does not say {', '.join(missing)}; they are taken to be the same."
+    remarks = []
+    if missing:
+        remarks.append(f"Profile: its fingerprint does not say {', '.join(missing)}; they are taken to be the same.")
+    crash = (record.profile or {}).get("crash")
+    if isinstance(crash, dict):
+        why = shorten(str(crash.get("what", "")), 160)
+        remarks.append(f"Profile: the start it is of crashed ({why}), so this plan may not start either.")
     given = {field: value for field in MEASURED if (value := getattr(known, field)) is not None}
-    return replace(record.as_measured(), **given), unsaid if missing else ""
+    return replace(record.as_measured(), **given), remarks
 
 
 def _from_files(folder: str, deployment: Deployment) -> Weights:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from cgplan.inputs.launches import Launch
     from cgplan.inputs.launches.asked import Context
+    from cgplan.inputs.served_model import NamedModel
 
 
 class Asked(NamedTuple):
@@ -165,4 +166,20 @@ def _model(options: DeploymentOptions, assumptions: list[str]) -> ModelShape:
     if name is None:
         assumptions.append("Model: a dense 8B decoder (the shape of Llama 3.1 8B); --model names yours.")
         return ModelShape()
-    return settings.shape(name, "--model", options.runner or "auto")
+    try:
+        return settings.shape(name, "--model", options.runner or "auto")
+    except InputError as error:
+        found = _stand_in(name, options.runner or "auto") if error.code == "CG915" else None
+        if found is None:
+            raise
+        shape = f"the shape of {found.like} in the place of {found.name}"
+        assumptions.append(f"Model: {shape}, which is neither here nor in the catalogue.")
+        return found.shape
+
+
+def _stand_in(name: str, runner: str) -> NamedModel | None:
+    """The same model of the catalogue but for its organisation and the storage of its weights; None: there is none."""
+    from cgplan.inputs.served_model import named_model
+
+    found = named_model(name, runner)
+    return found if found.like is not None else None

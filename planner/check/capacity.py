@@ -6,15 +6,18 @@ warning, and what another check of memory says already is left to that.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError, StartupError
-from .diagnostic import Diagnostic, Hit
+from .diagnostic import ConfigEdit, Diagnostic, Hit, TokenEdit
 from .memory import BYTES, UTILIZATION, gpu_is_known
 from .places import place_of
 from .registry import diagnostic
 from .subject import Subject
+from .what_if import number_flag
 
 if TYPE_CHECKING:
     from ..memory.plan import CapacityPlan
@@ -24,7 +27,7 @@ if TYPE_CHECKING:
 SUPERSEDED = ("CG511",)
 """What is said of a start whose memory is not known."""
 TOLD = {"CG507": ("CG520", "CG521", "CG522"), "CG509": ("CG520", "CG521", "CG522")}
-"""Findings of a plan, and the checks that give the same reason and the same advice."""
+"""Findings of a plan, and the checks that give the same reason; the advice is the plan's."""
 
 
 def with_memory(subject: Subject, others: Sequence[Diagnostic]) -> list[Diagnostic]:
@@ -41,7 +44,33 @@ def with_memory(subject: Subject, others: Sequence[Diagnostic]) -> list[Diagnost
         return [*others, diagnostic(error.code, "error", Hit(error.message, error.fix, place))]
     except InputError:
         return list(others)  # of the model is not known what a plan needs
-    return [*(one for one in others if one.code not in SUPERSEDED), *_of_plan(subject, made, codes)]
+    kept = [_advised(subject, one, made) for one in others if one.code not in SUPERSEDED]
+    return [*kept, *_of_plan(subject, made, codes)]
+
+
+def _advised(subject: Subject, one: Diagnostic, made: CapacityPlan) -> Diagnostic:
+    """The finding with what the plan advises for the same reason: its values were planned."""
+    for finding in made.findings:
+        if one.code in TOLD.get(finding.code, ()) and finding.fix is not None:
+            flag, edits = _first_flag(subject, finding.fix)
+            return replace(one, fix=finding.fix, flag=flag, edits=edits, safe=not edits)
+    return one
+
+
+_NUMBER_ALONE = re.compile(
+    r"(--gpu-memory-utilization|--max-num-seqs|--max-model-len) ([0-9.]+)"
+    r"(?: \([0-9]+ at most\)| surely starts, up to [0-9]+ may| or less)?(?=$|, or )"
+)
+"""Advice whose first way out is one flag with a number."""
+
+
+def _first_flag(subject: Subject, fix: str | None) -> tuple[str | None, tuple[TokenEdit | ConfigEdit, ...]]:
+    """The flag that the advice begins with, ready to paste, and its edit."""
+    found = _NUMBER_ALONE.match(fix or "")
+    if found is None:
+        return None, ()
+    value = float(found[2]) if "." in found[2] else int(found[2])
+    return number_flag(subject, found[1], value)
 
 
 def _of_plan(subject: Subject, made: CapacityPlan, others: frozenset[str]) -> Iterator[Diagnostic]:
@@ -50,22 +79,30 @@ def _of_plan(subject: Subject, made: CapacityPlan, others: frozenset[str]) -> It
         told = any(code in others for code in (finding.code, *TOLD.get(finding.code, ())))
         if severity is not None and (severity == "error" or not told):
             place = place_of(subject, finding.where)
-            yield diagnostic(finding.code, severity, Hit(finding.message, finding.fix, place))
+            best = severity != finding.severity and severity == "error"
+            message = f"{finding.message}; it does not start by the best estimate" if best else finding.message
+            flag, edits = _first_flag(subject, finding.fix)
+            hit = Hit(message, finding.fix, place, flag, edits, safe=not edits)
+            yield diagnostic(finding.code, severity, hit)
 
 
 def _is_known(subject: Subject) -> bool:
     d = subject.deployment
-    if d is None or subject.resolution is None or not gpu_is_known(subject) or subject.asked.model_assumed:
+    if d is None or subject.resolution is None or not gpu_is_known(subject):
         return False
+    # A shape that stands in has weights where its name says how they are stored.
     return d.gpu.platform == "cuda" and d.model.weights is not None and d.model.runner_type == "generate"
 
 
 def _severity(made: CapacityPlan, finding: Finding) -> str | None:
-    """None: it is not said here. A start that the bounds leave open is an information."""
+    """None: it is not said here. What ends the start by the best values is an error, as the plan's exit code says; a
+    start that only the bounds leave open is an information."""
     if finding.severity == "error":
         return "error"
     if finding.severity == "info" or finding.code not in _against_a_start():
         return None
+    if finding.code in made.ends:
+        return "error"
     return "warning" if not made.fits else "info"
 
 

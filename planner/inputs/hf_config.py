@@ -45,7 +45,7 @@ def read_config(path: Path | str, *, runner: str = "auto") -> ModelShape:
                 f"{shown(folder)} holds no config.json",
                 code="CG910",
                 where=shown(folder),
-                fix="give the directory of a Hugging Face model, its config.json, or one manifest or script by its name",
+                fix="give a Hugging Face model's directory, its config.json, or one manifest or script by its name",
             )
     config = read_object(file)
     sidecars = read_sidecars(file.parent) if file.name == "config.json" else Sidecars()

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from ..weight_shape import NOT_SAID, Part, QuantScheme
+from ..weight_shape import NOT_SAID, Part, QuantScheme, WeightShape
 from .hf_node import ConfigNode
 
 # What a published name calls a scheme: the first that is found counts.
@@ -43,15 +43,38 @@ def scheme_by_id(text: ConfigNode, name: str) -> NamedScheme | None:
         return NamedScheme(scheme, ("attention", "mlp", "shared_expert"), unsure)
     if "/" not in said:
         return None
+    state = any(key in text.raw for key in ("hybrid_override_pattern", "layers_block_type", "ssm_state_size"))
+    return _scheme_by_name(said, state or text.get("kv_lora_rank") is not None)
+
+
+def stored_by_name(weights: WeightShape, name: str, *, keeps_attention: bool) -> WeightShape | None:
+    """The weights of the same model that is stored as `name` says; None: it does not say, or they are stored already
+    in a way of their own.
+
+    Args:
+        weights: as the model was published.
+        keeps_attention: the model compresses its attention, or has layers with a state beside it.
+    """
+    named = _scheme_by_name(name.casefold(), keeps_attention)
+    if named is None or weights.schemes:
+        return None
+    parts = _QUANTISED.difference(named.left_out)
+    matrices = tuple(
+        matrix.model_copy(update={"scheme": 0}) if matrix.linear and matrix.layers and matrix.part in parts else matrix
+        for matrix in weights.matrices
+    )
+    unsure = "; ".join(text for text in (named.unsure, weights.unsure) if text)
+    return weights.model_copy(update={"matrices": matrices, "schemes": (named.scheme,), "unsure": unsure})
+
+
+_QUANTISED = frozenset(("attention", "mixer", "mlp", "shared_expert", "experts"))
+"""Parts whose projections are quantised where nothing else is said."""
+
+
+def _scheme_by_name(said: str, keeps_attention: bool) -> NamedScheme | None:
     for spellings, scheme in _NAMED:
         if re.search(rf"[-_.](?:{spellings})(?=[-_.]|$)", said):
-            return NamedScheme(scheme, _kept(text, scheme), f"{NOT_SAID}; its name says {scheme.name}")
+            # ModelOpt mostly leaves attention as it was that compresses, and that beside layers with a state.
+            left_out: tuple[Part, ...] = ("attention", "mixer") if scheme.name == "nvfp4" and keeps_attention else ()
+            return NamedScheme(scheme, left_out, f"{NOT_SAID}; its name says {scheme.name}")
     return None
-
-
-def _kept(text: ConfigNode, scheme: QuantScheme) -> tuple[Part, ...]:
-    """What ModelOpt mostly leaves as it was: attention that compresses, and that beside layers with a state."""
-    if scheme.name != "nvfp4":
-        return ()
-    state = any(key in text.raw for key in ("hybrid_override_pattern", "layers_block_type", "ssm_state_size"))
-    return ("attention", "mixer") if state or text.get("kv_lora_rank") is not None else ()

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from ..errors import InputError, nearest, shorten
 from ..model_shape import ModelShape
+from .hf_weight_names import stored_by_name
 from .safe_json import shown
 
 _QUANTISED = re.compile(
@@ -47,6 +48,7 @@ def named_model(name: str, runner: str = "auto") -> NamedModel:
     8B decoder.
 
     How weights are stored, which a name's end says, is little to CUDA graphs: Qwen3-8B-AWQ has the shape of Qwen3-8B.
+    For memory they are counted as the name says, which is unsure; where it says nothing known, they are not.
 
     Raises:
         InputError: the model is here or in the catalogue, and its files cannot be used.
@@ -68,15 +70,20 @@ def named_model(name: str, runner: str = "auto") -> NamedModel:
         shape = None
     if like is not None and shape is not None:
         if _short(like).casefold() != _short(name).casefold():
-            shape = _without_storage(shape)
+            shape = _stored_as(shape, name)
         return NamedModel(said, shape.model_copy(update={"name": said}), False, like)
     return NamedModel(said, ModelShape(name=said), False, None, _near(name))
 
 
-def _without_storage(shape: ModelShape) -> ModelShape:
-    """A shape without what depends on how the weights are stored."""
+def _stored_as(shape: ModelShape, name: str) -> ModelShape:
+    """A shape without what depends on how the weights are stored, but for what the name says of it."""
+    weights = None
+    if shape.weights is not None and shape.quantization is None:
+        states = any(kind != "GDN_ATTN" for kind in shape.mamba_backends)
+        keeps = shape.kv_lora_rank is not None or states
+        weights = stored_by_name(shape.weights, _short(name), keeps_attention=keeps)
     unknown = {"quantization": None, "is_nvfp4_quantized": False, "weight_block_quantized": False,
-               "block_weights": None, "kv_cache_dtype": None, "weights": None, "confidence": None}  # fmt: skip
+               "block_weights": None, "kv_cache_dtype": None, "weights": weights, "confidence": None}  # fmt: skip
     return shape.model_copy(update=unknown)
 
 

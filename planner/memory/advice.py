@@ -1,53 +1,57 @@
 """What to change where a server does not surely start: every fix was planned, and starts.
 
-A fix is one change, or several that are needed together; where there are two fixes, each does alone.
+A fix is one change, or several that are needed together; where there are two fixes, each does alone. More GPUs are
+named where no change on the same ones lets it start.
 """
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from ..deployment import Deployment
+from ..resolve.checkpoint_method import NOT_STORED
 from ..resolve.downgrade import MAMBA_BLOCKS
 from ..trace import Finding
-from . import levers
+from . import levers, model_levers
 from .budget.budget import Budget
 from .budget.rules import FREE_MEMORY, MANUAL, NO_ROOM_TO_CAPTURE, WARM_UP, WEIGHTS
 from .estimates import GIB
 from .kv.capacity import DOES_NOT_FIT, NO_MEMORY, NOTHING_TO_FIT, OVERRIDE
-from .levers import LENGTH_WITH_MORE_GPUS, MOST_GPUS, Lever, Setting
+from .levers import Lever
+from .model_levers import LENGTH_WITH_MORE_GPUS, MOST_GPUS
 from .reach import longest_model_len
 from .request import MemoryRequest
-from .verdict import problems
+from .setting import Setting
+from .verdict import TOO_LITTLE
 
 ALTERNATIVES = 2
 _CHANGES = 3
+_FEWEST = "are the fewest that start"
 _LENGTH = re.compile(r"--max-model-len ([0-9]+)(?=$|,)")
 
 _FIRST: dict[str, tuple[tuple[Lever, ...], tuple[str, ...]]] = {
-    FREE_MEMORY.code: ((levers.smaller_share,), (FREE_MEMORY.code, NO_ROOM_TO_CAPTURE.code, WARM_UP.code)),
+    FREE_MEMORY.code: ((levers.smaller_share,), levers.SHARE_TOO_LARGE),
     MANUAL.code: ((levers.fewer_bytes,), (MANUAL.code, WARM_UP.code)),
-    OVERRIDE.code: ((levers.fewer_blocks,), (OVERRIDE.code,)),
+    OVERRIDE.code: ((levers.fewer_blocks, levers.no_override), (OVERRIDE.code,)),
     NO_ROOM_TO_CAPTURE.code: ((levers.smaller_share,), (NO_ROOM_TO_CAPTURE.code, WARM_UP.code)),
     WARM_UP.code: ((levers.smaller_share, levers.fewer_bytes, levers.fewer_requests), (WARM_UP.code,)),
     DOES_NOT_FIT.code: ((levers.shorter,), (DOES_NOT_FIT.code, NO_MEMORY.code)),
     MAMBA_BLOCKS.code: ((levers.fewer_requests,), (MAMBA_BLOCKS.code,)),
-    NO_MEMORY.code: ((levers.fewer_requests,), (NO_MEMORY.code,)),
+    NO_MEMORY.code: ((levers.shorter, levers.fewer_requests), (NO_MEMORY.code,)),
 }
 """Code to what mends it, in the order in which findings are mended, and the codes that must then be gone."""
 
-_MORE: tuple[Lever, ...] = (levers.larger_share, levers.more_bytes, levers.more_blocks)
-_TOO_LITTLE = (NO_MEMORY.code, DOES_NOT_FIT.code, NOTHING_TO_FIT.code)
 _ALSO: dict[str, tuple[Lever, ...]] = {
-    OVERRIDE.code: (levers.no_override,),
-    DOES_NOT_FIT.code: _MORE,
-    NOTHING_TO_FIT.code: _MORE,
-    NO_MEMORY.code: _MORE,
-    MAMBA_BLOCKS.code: (levers.larger_share, levers.piecewise),
+    **dict.fromkeys((DOES_NOT_FIT.code, NOTHING_TO_FIT.code, NO_MEMORY.code), (levers.more_bytes, levers.more_blocks)),
+    MAMBA_BLOCKS.code: (levers.more_blocks, levers.piecewise),
 }
 """What else mends it, if it does so alone."""
+
+_BY_A_SHARE = (DOES_NOT_FIT.code, NOTHING_TO_FIT.code, NO_MEMORY.code, MAMBA_BLOCKS.code)
+"""What more memory for the KV cache mends."""
 
 CODES = (*_FIRST, NOTHING_TO_FIT.code, WEIGHTS.code)
 
@@ -56,23 +60,38 @@ def with_fixes(
     deployment: Deployment, request: MemoryRequest, findings: Sequence[Finding], budget: Budget | None
 ) -> tuple[Finding, ...]:
     """The findings of a plan that does not surely start, each with what to change."""
-    setting = Setting(deployment, request)
     # Notes that do not keep it from starting have the code of one that does.
-    stops = set(problems(deployment, request) or ())
+    setting = Setting(deployment, request)
+    stops = set(setting.problems or ())
+    setting, first = _of_memory_alone(setting, stops)
+    fixes: dict[str, str] = {}
     found = []
     for finding in findings:
-        if finding not in stops or finding.code not in CODES:
+        code = finding.code
+        if finding not in stops or code not in CODES:
             found.append(finding)
             continue
-        if finding.code == NO_MEMORY.code and budget is not None:
+        if code == NO_MEMORY.code and budget is not None:
             finding = replace(finding, message=_nothing_left(budget, finding.message))
-        fix = _fix(setting, finding.code)
-        if finding.code == DOES_NOT_FIT.code:
+        if code == DOES_NOT_FIT.code:
             # The length that vLLM names need not start: its buffers and the bounds are not in it.
             finding = replace(finding, message=finding.message.partition("; ")[0])
-            fix = _with_uncertain_length(setting, fix)
-        found.append(replace(finding, fix=fix))
+        if code not in fixes:
+            fixes[code] = f"mend {first} first, then plan again" if first else _fix(setting, code)
+        found.append(replace(finding, fix=fixes[code]))
     return tuple(found)
+
+
+def _of_memory_alone(setting: Setting, stops: Iterable[Finding]) -> tuple[Setting, str]:
+    """The setting without refusals that are not memory's; and the codes of those to be mended first, or ""."""
+    others = {finding.code for finding in stops if finding.code not in CODES and finding.severity == "error"}
+    if NOT_STORED.code in others:
+        # The weights count as they are stored all the same.
+        asked = setting.asked.model_copy(update={"quantization": None})
+        setting, others = Setting(asked, setting.memory), others - {NOT_STORED.code}
+        if not others and setting.starts:
+            others = {NOT_STORED.code}
+    return setting, " and ".join(sorted(others))
 
 
 def _with_uncertain_length(setting: Setting, fix: str) -> str:
@@ -97,31 +116,106 @@ def _nothing_left(budget: Budget, message: str) -> str:
 def _fix(setting: Setting, code: str) -> str:
     sure = _alternatives(setting, code)
     if sure:
-        return ", or ".join(one.words for one in sure)
-    more = _more_gpus(setting)
+        fix = _with_uncertain_length(setting, ", or ".join(one.words for one in sure))
+        if code == WEIGHTS.code:
+            return f"{fix}{_more_gpus_too(setting, 'for the adapters as they are')}"
+        return fix if _is_long_enough(setting, sure) else f"{fix}{_more_gpus_too(setting, _LONGER)}"
+    more = _more_gpus(setting) or _no_gpus(setting)
     by_best = _alternatives(replace(setting, surely=False), code)
     return f"{by_best[0].words} starts by the best estimate, not surely; else {more}" if by_best else more
 
 
+def _is_long_enough(setting: Setting, found: Iterable[Setting]) -> bool:
+    longest = max(one.resolution.max_model_len for one in found)
+    return longest >= min(LENGTH_WITH_MORE_GPUS, setting.resolution.max_model_len)
+
+
 def _alternatives(setting: Setting, code: str) -> list[Setting]:
-    """Changes on the same GPUs, each of which does alone."""
+    """Changes on the same GPUs, each of which does alone; the first ones that are found."""
+    found: dict[tuple[str, ...], Setting] = {}
+    for one in _candidates(setting, code):
+        _add(found, one)
+        if len(found) == ALTERNATIVES + any(map(model_levers.is_used, found.values())):
+            break
+    if not found:
+        for one in itertools.islice(_last_ones(setting, code), 1):
+            _add(found, one)
+    return list(found.values())
+
+
+def _add(found: dict[tuple[str, ...], Setting], one: Setting) -> None:
+    least = levers.most_told(_needed(one))
+    found.setdefault(tuple(change.name for change in least.changes), least)
+
+
+def _candidates(setting: Setting, code: str) -> Iterator[Setting]:
+    """Settings that start."""
     if code == WEIGHTS.code:
-        return []
+        yield from _other_models(setting, code)
+        return
     first, codes = _FIRST.get(code, ((), (code,)))
-    found: list[Setting] = []
     if code != NO_MEMORY.code:
-        found += _kept(_mended(setting, lever, codes) for lever in first)
+        yield from _kept(_mended(setting, lever, codes) for lever in first)
+    if code in (NO_MEMORY.code, DOES_NOT_FIT.code):
+        yield from _other_models(setting, code)
+    if code in _BY_A_SHARE:
+        yield from _kept([_with_more_memory(setting, finish=code != MAMBA_BLOCKS.code)])
     for lever in _ALSO.get(code, ()):
-        if len(found) < ALTERNATIVES:
-            changed = lever(setting, _TOO_LITTLE if code in _TOO_LITTLE else (code,))
-            found += [changed] if changed is not None and changed.starts else []
-    if not found and code == NO_MEMORY.code:
-        found += _kept(_mended(setting, lever, codes) for lever in (*first, levers.shorter))
-    return found[:ALTERNATIVES]
+        changed = lever(setting, TOO_LITTLE if code in TOO_LITTLE else (code,))
+        if changed is not None and changed.starts:
+            yield changed
+    if code in _BY_A_SHARE:
+        # vLLM sizes the cache then, and there may be more than was asked for.
+        left_open = (lever(setting, ()) for lever in (levers.no_bytes, levers.no_override))
+        yield from _all_finished(_kept(left_open))
+    if code == NO_MEMORY.code:
+        yield from _kept([_mended(setting, levers.shorter, codes)])
 
 
-def _kept(found: Iterable[Setting | None]) -> list[Setting]:
-    return [one for one in found if one is not None]
+def _last_ones(setting: Setting, code: str) -> Iterator[Setting]:
+    """What costs more to look for, where nothing else starts."""
+    if code == NO_MEMORY.code:
+        yield from _kept([_mended(setting, levers.fewer_requests, (code,))])
+    if code == MAMBA_BLOCKS.code:
+        yield from _kept([_with_more_memory(setting, finish=True)])
+
+
+def _other_models(setting: Setting, code: str) -> Iterator[Setting]:
+    """Without what the model does not need: adapters, videos, images. The first that starts as it is, or shortened."""
+    for family in (model_levers.adapters, model_levers.less_media):
+        tried = list(family(setting))
+        whole = next((one for one in tried if one.starts), None)
+        if whole is not None:
+            yield whole
+        elif family is model_levers.less_media or code != DOES_NOT_FIT.code:
+            yield from itertools.islice(filter(model_levers.is_used, map(_needed, _all_finished(tried))), 1)
+
+
+def _all_finished(tried: Iterable[Setting]) -> Iterator[Setting]:
+    return _kept(_finished(one, _CHANGES - 1) for one in tried)
+
+
+def _with_more_memory(setting: Setting, finish: bool) -> Setting | None:
+    """The least larger share that does; where none does, to `finish`, the largest with what is then still needed."""
+    top = levers.top_share(setting)
+    if top is None:
+        return None
+    if top.starts:
+        return levers.larger_share(setting, top)
+    return _finished(top, _CHANGES - 1) if finish else None
+
+
+def _needed(setting: Setting) -> Setting:
+    """The setting without the changes that it starts without."""
+    for change in setting.changes if len(setting.changes) > 1 else ():
+        fewer = setting.without(change)
+        if fewer.changes and fewer.starts:
+            setting = fewer
+    return setting
+
+
+def _kept(found: Iterable[Setting | None]) -> Iterator[Setting]:
+    return (one for one in found if one is not None)
 
 
 def _mended(setting: Setting, lever: Lever, codes: Sequence[str], changes: int = _CHANGES) -> Setting | None:
@@ -131,7 +225,7 @@ def _mended(setting: Setting, lever: Lever, codes: Sequence[str], changes: int =
 
 
 def _finished(setting: Setting, changes: int) -> Setting | None:
-    left = problems(setting.deployment, setting.request, setting.surely)
+    left = setting.problems
     if left is None:
         return None
     if not left:
@@ -140,21 +234,37 @@ def _finished(setting: Setting, changes: int) -> Setting | None:
     if code is None or changes < 1:
         return setting if setting.starts else None
     first, codes = _FIRST[code]
-    return next(iter(_kept(_mended(setting, lever, codes, changes) for lever in first)), None)
+    return next(_kept(_mended(setting, lever, codes, changes) for lever in first), None)
+
+
+def _loads(setting: Setting) -> bool:
+    left = setting.problems
+    return left is not None and all(found.code in CODES or found.severity != "error" for found in left)
 
 
 def _more_gpus(setting: Setting) -> str:
-    """The fewest GPUs that start, with a shorter length where that of the model is out of reach."""
-    tried = False
-    for more in levers.layouts(setting):
-        tried = True
+    """The fewest GPUs that start, with a shorter length where that of the model is out of reach; "": none do."""
+    for more in model_levers.layouts(setting, _loads):
         found = more if more.starts else _finished(more, 2)
-        if found is None:
-            continue
-        length = found.resolution.max_model_len
-        if length >= min(LENGTH_WITH_MORE_GPUS, setting.resolution.max_model_len):
-            gpus = found.deployment.tensor_parallel_size * found.deployment.pipeline_parallel_size
-            return f"{found.words} ({gpus} GPUs are the fewest that start)"
-    if tried:
+        if found is not None and _is_long_enough(setting, [found]):
+            replicas = found.deployment.data_parallel_size
+            apart = f" with data parallel size {replicas}" if replicas > 1 else ""
+            return f"{found.words} ({found.gpus} GPUs{apart} {_FEWEST})"
+    return ""
+
+
+def _no_gpus(setting: Setting) -> str:
+    """What is said where no number of these GPUs does."""
+    if setting.request.kv_bytes is not None:
+        return "leave --kv-bytes out: the plan then says what gives the KV cache more"
+    if next(model_levers.layouts(setting, _loads), None) is not None:
         return f"take GPUs with more memory: {MOST_GPUS} of these do not do"
     return "spread the model over more GPUs, or take GPUs with more memory"
+
+
+_LONGER = f"are the fewest for {LENGTH_WITH_MORE_GPUS} tokens"
+
+
+def _more_gpus_too(setting: Setting, why: str) -> str:
+    more = _more_gpus(setting)
+    return f", or {more.replace(_FEWEST, why)}" if more else ""

@@ -57,15 +57,16 @@ def as_document(
         "kv_tokens": plan.tokens if plan is not None else None,
         "max_concurrency": plan.max_concurrency if plan is not None else None,
         "max_model_len": plan.max_model_len if plan is not None else resolution.max_model_len,
-        "max_model_len_that_fits": made.max_model_len_that_fits,
-        "max_model_len_that_surely_starts": made.max_model_len_that_surely_starts,
+        "max_model_len_that_fits": made.max_model_len_that_fits or None,
+        "max_model_len_that_surely_starts": made.max_model_len_that_surely_starts or None,
         "max_num_seqs": resolution.max_num_seqs,
-        "max_num_seqs_that_fits": made.max_num_seqs_that_fits,
-        "max_num_seqs_that_surely_starts": made.max_num_seqs_that_surely_starts,
+        "max_num_seqs_that_fits": made.max_num_seqs_that_fits or None,
+        "max_num_seqs_that_surely_starts": made.max_num_seqs_that_surely_starts or None,
         "least_gpu_memory_utilization": made.least_utilization,
         "requests_by_length": [asdict(held) for held in made.requests_by_length],
         "capacity": {"low": _capacity(made.low), "best": _capacity(made.best), "high": _capacity(made.high)},
         "kv_groups": _groups(made.best),
+        "hybrid_kv_cache_manager": made.hybrid_manager,
         "graphs": {
             "mode": resolution.cudagraph_mode.value,
             "FULL": resolution.graph_count(CUDAGraphMode.FULL),
@@ -144,7 +145,7 @@ def _stage(stage: StageBudget) -> dict[str, Any]:
         "buffers_are_counted": stage.counts_buffers,
         "graph_bytes_deducted": bounds(stage.deducted),
         "graph_bytes": bounds(stage.graphs),
-        "kv_bytes": bounds(stage.kv_cache),
+        "kv_bytes": bounds(stage.held),
         "unused_bytes": bounds(stage.unused),
     }
 
@@ -172,7 +173,7 @@ def _sources(made: CapacityPlan, stage: StageBudget | None) -> dict[str, str]:
         "non_torch_bytes": stage.non_torch.source,
         "buffer_bytes": stage.buffers.source,
         "graph_bytes": stage.graphs.source,
-        "kv_bytes": stage.kv_cache.source,
+        "kv_bytes": stage.held.source,
     }
     time = capture_time(made)
     if time is not None:

@@ -187,15 +187,18 @@ class PlanDocument(_Part):
     kv_tokens: int | None
     max_concurrency: float | None
     max_model_len: int
-    max_model_len_that_fits: int = Field(description="by the best values; 0: none starts")
-    max_model_len_that_surely_starts: int = Field(description="within the bounds of every estimate; 0: none")
+    max_model_len_that_fits: int | None = Field(description="by the best values; null: none starts")
+    max_model_len_that_surely_starts: int | None = Field(description="within the bounds of every estimate; null: none")
     max_num_seqs: int
-    max_num_seqs_that_fits: int = Field(description="by the best values; 0: none starts")
-    max_num_seqs_that_surely_starts: int = Field(description="within the bounds of every estimate; 0: none")
+    max_num_seqs_that_fits: int | None = Field(description="by the best values; null: none starts")
+    max_num_seqs_that_surely_starts: int | None = Field(description="within the bounds of every estimate; null: none")
     least_gpu_memory_utilization: float | None
     requests_by_length: list[LengthPart]
     capacity: CapacitiesPart
     kv_groups: list[GroupPart]
+    hybrid_kv_cache_manager: bool | None = Field(
+        description="on or off, of a model with layers that keep a window; null: it makes no difference"
+    )
     graphs: GraphsPart
     capture_seconds: SecondsPart | None = Field(description="as long as capture took elsewhere; see sources")
     stages: list[StagePart]

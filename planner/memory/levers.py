@@ -5,73 +5,23 @@ A lever takes a Setting and the codes of the findings to be rid of, and gives th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
-from dataclasses import replace
-from typing import Any
+from collections.abc import Callable, Collection
 
-from ..deployment import Deployment
-from ..light_dataclass import dataclass
-from ..resolve import Resolution, resolve
 from ..vocabulary import CUDAGraphMode
-from .budget.budget import default_utilization
+from .budget.budget import Budget, default_utilization
 from .budget.non_torch import total_bytes
+from .budget.rules import FREE_MEMORY, NO_ROOM_TO_CAPTURE, WARM_UP
+from .budget.shortages import warm_up_room
 from .estimates import MIB
-from .reach import largest, least, longest_model_len, with_length, with_requests
-from .request import MemoryRequest
-from .verdict import problems, starts_by_best, surely_starts
+from .reach import largest, least, longest_model_len, most_requests, settled_length
+from .setting import Change, Setting
+from .verdict import TOO_LITTLE
 
 LEAST_LENGTH = 256
 """A shorter --max-model-len is no advice."""
-LENGTH_WITH_MORE_GPUS = 4096
-"""Nobody pays for more GPUs to serve shorter requests."""
-MOST_GPUS = 64
-NODE = 8
-"""GPUs of a node of those that are rented out for it."""
-
-
-@dataclass(frozen=True)
-class Setting:
-    """A deployment as it was asked for, with some options changed.
-
-    Attributes:
-        changed: option to its new value, in the order of the changes; "" leaves the option out.
-        surely: it has to start within the bounds of every estimate; else by the best ones.
-    """
-
-    deployment: Deployment
-    request: MemoryRequest
-    changed: tuple[tuple[str, str], ...] = ()
-    surely: bool = True
-
-    def to(self, flag: str, value: object, **update: Any) -> Setting:
-        """The setting with an option changed: `update` holds `deployment` or `request`."""
-        before = tuple(pair for pair in self.changed if pair[0] != flag)
-        return replace(self, changed=(*before, (flag, str(value))), **update)
-
-    @property
-    def starts(self) -> bool:
-        return (surely_starts if self.surely else starts_by_best)(self.deployment, self.request)
-
-    def lacks(self, codes: Collection[str]) -> bool:
-        """Whether vLLM takes it, and none of these findings is left."""
-        found = problems(self.deployment, self.request, self.surely)
-        return found is not None and not any(finding.code in codes for finding in found)
-
-    @property
-    def resolution(self) -> Resolution:
-        return resolve(self.deployment)
-
-    @property
-    def words(self) -> str:
-        """The changes as they are typed."""
-        return " with ".join(_typed(flag, value) for flag, value in self.changed)
-
-
-def _typed(flag: str, value: str) -> str:
-    if not value:
-        return f"no {flag}"
-    return f"{flag}={value}" if flag.startswith("-cc.") else f"{flag} {value}"
-
+SHARE_TOO_LARGE = (FREE_MEMORY.code, NO_ROOM_TO_CAPTURE.code, WARM_UP.code)
+"""Findings that a larger --gpu-memory-utilization brings."""
+MOST_BLOCKS = 1 << 26
 
 Lever = Callable[[Setting, Collection[str]], "Setting | None"]
 
@@ -80,33 +30,48 @@ def shorter(setting: Setting, codes: Collection[str]) -> Setting | None:
     """--max-model-len down."""
     if setting.request.auto_fit:
         return None
-    most = setting.resolution.max_model_len - 1
-    found = largest(
-        lambda length: _with_length(setting, length).lacks(codes),
-        most,
-        lambda: longest_model_len(setting.deployment, setting.request, surely=setting.surely),
-    )
+    made, request = setting.deployment, setting.request
+    longest = setting.resolution.max_model_len
+    if all(finding.code in TOO_LITTLE for finding in setting.problems or ()):
+        # The plan asks for it as well.
+        found = min(longest_model_len(made, request, surely=setting.surely), longest - 1)
+    else:
+        found = largest(
+            lambda length: _with_length(setting, length).lacks(codes),
+            longest - 1,
+            lambda: settled_length(made, request, setting.surely, longest),
+        )
     return _with_length(setting, found) if found >= LEAST_LENGTH else None
 
 
 def _with_length(setting: Setting, length: int) -> Setting:
-    return setting.to("--max-model-len", length, deployment=with_length(setting.deployment, length))
+    return setting.to(Change("--max-model-len", f"--max-model-len {length}", {"max_model_len": length}))
 
 
 def fewer_requests(setting: Setting, codes: Collection[str]) -> Setting | None:
     """--max-num-seqs down; to a round number, since the number of blocks changes a little from start to start."""
-    found = largest(lambda number: _with_requests(setting, number).lacks(codes), setting.resolution.max_num_seqs - 1)
-    if not found:
-        return None
-    round_number = 1 << (found.bit_length() - 1)
-    changed = _with_requests(setting, round_number)
-    if round_number == found:
-        return changed
-    return replace(changed, changed=(*changed.changed[:-1], ("--max-num-seqs", f"{round_number} ({found} at most)")))
+    most = setting.resolution.max_num_seqs - 1
+    found = largest(lambda bits: _with_requests(setting, 1 << (bits - 1)).lacks(codes), most.bit_length())
+    return _with_requests(setting, 1 << (found - 1)) if found else None
 
 
-def _with_requests(setting: Setting, number: int) -> Setting:
-    return setting.to("--max-num-seqs", number, deployment=with_requests(setting.deployment, number))
+def most_told(setting: Setting) -> Setting:
+    """The setting with the largest --max-num-seqs beside a round one that starts with all else of it."""
+    change = next((change for change in setting.changes if change.name == "--max-num-seqs"), None)
+    if change is None:
+        return setting
+    now, others = setting.deployment.max_num_seqs or 1, setting.without(change)
+    if others.changes:
+        limit = min(2 * now, others.resolution.max_num_seqs) - 1
+        most = now + largest(lambda more: _with_requests(setting, now + more).starts, limit - now)
+    else:
+        # The plan asks for it as well.
+        most = most_requests(others.deployment, others.request, surely=setting.surely)
+    return _with_requests(setting, now, most if most > now else 0)
+
+
+def _with_requests(setting: Setting, number: int, most: int = 0) -> Setting:
+    return setting.to(Change("--max-num-seqs", f"--max-num-seqs {number}", {"max_num_seqs": number}, most=most))
 
 
 def smaller_share(setting: Setting, codes: Collection[str]) -> Setting | None:
@@ -114,16 +79,31 @@ def smaller_share(setting: Setting, codes: Collection[str]) -> Setting | None:
     if setting.request.kv_bytes is not None:
         return None
     now = _share(setting)
-    found = largest(lambda hundredth: _with_share(setting, hundredth).lacks(codes), now - 1 if now > 1 else 0)
+    found = largest(
+        lambda hundredth: _with_share(setting, hundredth).lacks(codes),
+        now - 1 if now > 1 else 0,
+        lambda: _near_share(setting, setting.budget),
+    )
     return _with_share(setting, found) if found else None
 
 
-def larger_share(setting: Setting, codes: Collection[str]) -> Setting | None:
-    """--gpu-memory-utilization up."""
-    if setting.request.kv_bytes is not None:
+def top_share(setting: Setting) -> Setting | None:
+    """--gpu-memory-utilization up to what the free memory, capture and the warm-up allow; None: it is no higher."""
+    asked = setting.request
+    by_other_means = asked.flags.kv_cache_bytes or setting.deployment.num_gpu_blocks_override is not None
+    if asked.kv_bytes is not None or by_other_means:
         return None
-    found = least(lambda hundredth: _with_share(setting, hundredth).lacks(codes), _share(setting) + 1, 100)
-    return None if found is None else _with_share(setting, found)
+    budget, now = setting.budget, _share(setting)
+    near = _near_share(setting, budget)
+    most = min(near + 1, _free_share(budget)) if setting.surely else 100
+    found = largest(lambda hundredth: _with_share(setting, hundredth).lacks(SHARE_TOO_LARGE), most, lambda: near)
+    return _with_share(setting, found) if found > now else None
+
+
+def larger_share(setting: Setting, top: Setting) -> Setting:
+    """The least --gpu-memory-utilization with which it starts as it does with that of `top`."""
+    found = least(lambda hundredth: _with_share(setting, hundredth).starts, _share(setting) + 1, _share(top))
+    return top if found is None else _with_share(setting, found)
 
 
 def _share(setting: Setting) -> int:
@@ -133,11 +113,20 @@ def _share(setting: Setting) -> int:
     return int(share * 100 + 1e-9)
 
 
+def _free_share(budget: Budget) -> int:
+    return max(0, min(100, int(budget.free.low * 100 / budget.total.high)))
+
+
+def _near_share(setting: Setting, budget: Budget) -> int:
+    """About the hundredths that the free memory and the sampler's warm-up allow."""
+    room = int(warm_up_room(budget) * 100 / budget.total.best)
+    return min(_free_share(budget), max(1, int(budget.utilization * 100 + 1e-9) + room))
+
+
 def _with_share(setting: Setting, hundredth: int) -> Setting:
-    flags = replace(setting.request.flags, utilization=hundredth / 100)
-    return setting.to(
-        "--gpu-memory-utilization", f"{hundredth / 100:.2f}", request=replace(setting.request, flags=flags)
-    )
+    share = hundredth / 100
+    text = f"--gpu-memory-utilization {share:.2f}"
+    return setting.to(Change("--gpu-memory-utilization", text, flags={"utilization": share}))
 
 
 def fewer_bytes(setting: Setting, codes: Collection[str]) -> Setting | None:
@@ -151,25 +140,32 @@ def fewer_bytes(setting: Setting, codes: Collection[str]) -> Setting | None:
 
 
 def more_bytes(setting: Setting, codes: Collection[str]) -> Setting | None:
-    """--kv-cache-memory-bytes or --kv-bytes up, in MiB."""
-    given = setting.request.kv_bytes if setting.request.kv_bytes is not None else setting.request.flags.kv_cache_bytes
-    if given is None:
+    """--kv-cache-memory-bytes up, in MiB. The bytes of --kv-bytes are what a start had: nobody can ask for more."""
+    given = setting.request.flags.kv_cache_bytes
+    if not given or setting.request.kv_bytes is not None:
         return None
     found = least(lambda size: _with_bytes(setting, size).lacks(codes), given // MIB + 1, _whole(setting) // MIB)
     return None if found is None else _with_bytes(setting, found)
 
 
 def _with_bytes(setting: Setting, mebibytes: int) -> Setting:
-    size, request = mebibytes * MIB, setting.request
-    if request.kv_bytes is not None:
-        return setting.to("--kv-bytes", size, request=replace(request, kv_bytes=size))
-    flags = replace(request.flags, kv_cache_bytes=size)
-    return setting.to("--kv-cache-memory-bytes", size, request=replace(request, flags=flags))
+    size = mebibytes * MIB
+    text = f"--kv-cache-memory-bytes {size}"
+    return setting.to(Change("--kv-cache-memory-bytes", text, flags={"kv_cache_bytes": size}))
 
 
 def _whole(setting: Setting) -> int:
     known = setting.request.known.total
     return known if known is not None else total_bytes(setting.deployment.gpu).low
+
+
+def no_bytes(setting: Setting, codes: Collection[str]) -> Setting | None:
+    """--kv-cache-memory-bytes left out."""
+    if not setting.request.flags.kv_cache_bytes or setting.request.kv_bytes is not None:
+        return None
+    text = "no --kv-cache-memory-bytes"
+    found = setting.to(Change("--kv-cache-memory-bytes", text, flags={"kv_cache_bytes": None}))
+    return found if found.lacks(codes) else None
 
 
 def fewer_blocks(setting: Setting, codes: Collection[str]) -> Setting | None:
@@ -193,59 +189,28 @@ def more_blocks(setting: Setting, codes: Collection[str]) -> Setting | None:
     return None if found is None else _with_blocks(setting, found)
 
 
-MOST_BLOCKS = 1 << 26
-
-
 def _with_blocks(setting: Setting, number: int) -> Setting:
-    update = {"num_gpu_blocks_override": number}
-    return setting.to("--num-gpu-blocks-override", number, deployment=setting.deployment.model_copy(update=update))
+    return _with_override(setting, f"--num-gpu-blocks-override {number}", number)
+
+
+def _with_override(setting: Setting, text: str, number: int | None) -> Setting:
+    # The blocks that `resolve` counts with are those of the override.
+    known = None if setting.deployment.num_gpu_blocks is None else number
+    fields = {"num_gpu_blocks_override": number, "num_gpu_blocks": known}
+    return setting.to(Change("--num-gpu-blocks-override", text, fields))
 
 
 def no_override(setting: Setting, codes: Collection[str]) -> Setting | None:
     """--num-gpu-blocks-override left out."""
     if setting.deployment.num_gpu_blocks_override is None:
         return None
-    update = {"num_gpu_blocks_override": None}
-    found = setting.to("--num-gpu-blocks-override", "", deployment=setting.deployment.model_copy(update=update))
+    found = _with_override(setting, "no --num-gpu-blocks-override", None)
     return found if found.lacks(codes) else None
 
 
 def piecewise(setting: Setting, codes: Collection[str]) -> Setting | None:
     """Graphs without attention in them, which need no block for each request."""
     options = setting.deployment.compilation_config.model_copy(update={"cudagraph_mode": CUDAGraphMode.PIECEWISE})
-    deployment = setting.deployment.model_copy(update={"compilation_config": options})
-    found = setting.to("-cc.cudagraph_mode", "PIECEWISE", deployment=deployment)
+    text = "-cc.cudagraph_mode=PIECEWISE"
+    found = setting.to(Change("-cc.cudagraph_mode", text, {"compilation_config": options}))
     return found if found.lacks(codes) else None
-
-
-def layouts(setting: Setting) -> Iterator[Setting]:
-    """More GPUs, fewest first: tensor parallel ranks by powers of two within a node, then pipeline stages of nodes.
-
-    Nothing where the weights were measured or counted: they are those of the ranks that there are.
-    """
-    request, now = setting.request, setting.deployment
-    if request.known.weights is not None or request.weights is not None or request.kv_bytes is not None:
-        return
-    ranks, stages = now.tensor_parallel_size * 2, now.pipeline_parallel_size
-    while ranks <= NODE and ranks * stages <= MOST_GPUS:
-        yield _with_layout(setting, ranks, stages)
-        ranks *= 2
-    ranks = max(NODE, now.tensor_parallel_size)
-    stages *= 2
-    while ranks * stages <= MOST_GPUS:
-        yield _with_layout(setting, ranks, stages)
-        stages *= 2
-
-
-def _with_layout(setting: Setting, ranks: int, stages: int) -> Setting:
-    now = setting.deployment
-    update: dict[str, Any] = {"tensor_parallel_size": ranks, "pipeline_parallel_size": stages}
-    update["gpus_per_node"] = max(now.gpus_per_node, min(NODE, ranks * stages))
-    nodes = max(now.nnodes, -(-ranks * stages // update["gpus_per_node"]))
-    update["nnodes"] = nodes
-    found = setting.to("--tensor-parallel-size", ranks) if ranks != now.tensor_parallel_size else setting
-    if stages != now.pipeline_parallel_size:
-        found = found.to("--pipeline-parallel-size", stages)
-    if nodes != now.nnodes:
-        found = found.to("--nnodes", nodes)
-    return replace(found, deployment=now.model_copy(update=update))

@@ -15,11 +15,12 @@ from ..deployment import Deployment
 from ..errors import StartupError
 from ..light_dataclass import dataclass
 from ..resolve import Resolution, resolve
+from ..resolve.downgrade import mamba_fix
 from ..trace import Finding
 from .budget.budget import Budget
-from .budget.rules import FREE_MEMORY, WEIGHTS
+from .budget.rules import FREE_MEMORY, MANUAL, NO_ROOM_TO_CAPTURE, WEIGHTS
 from .kv.cache import KVCache, kv_cache
-from .kv.capacity import KVCacheTooSmall
+from .kv.capacity import OVERRIDE, KVCacheTooSmall
 from .override_room import override_findings
 
 
@@ -32,12 +33,14 @@ class Verdict:
         holds: whether every constraint holds by the best values.
         kv_cache: with the best estimate of the memory; None where there is none.
         findings: every constraint that does not hold, or may not.
+        ends: codes of the findings that end the start by the best values; () where it holds.
     """
 
     starts: Literal["yes", "no", "unsure"]
     kv_cache: KVCache | None
     findings: tuple[Finding, ...] = ()
     holds: bool = True
+    ends: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -66,7 +69,7 @@ def check_start(deployment: Deployment, resolution: Resolution, made: Budget, *,
     if loading:
         # What comes after the weights never comes.
         first = [finding for finding in made.findings if finding.severity == "info" or finding.code == FREE_MEMORY.code]
-        return Verdict("no", None, (*first, *loading), False)
+        return Verdict("no", None, (*first, *loading), False, (WEIGHTS.code,))
     best = constraints(deployment, resolution, [kv.best for kv in made.kv_cache], auto_fit)
     made = replace(made, findings=(*made.findings, *override_findings(deployment, made, best.cache)))
     errors = [finding for finding in made.findings if finding.severity == "error"]
@@ -77,12 +80,35 @@ def check_start(deployment: Deployment, resolution: Resolution, made: Budget, *,
             for finding in low.broken
         ]
         findings = (*made.findings, *unsure)
-        warned = any(finding.severity == "warning" for finding in findings)
-        return Verdict("no" if errors else "unsure" if warned else "yes", best.cache, findings, not errors)
+        warned = any(finding.severity == "warning" for finding in findings) or _may_be_taken_again(made)
+        starts: Literal["yes", "no", "unsure"] = "no" if errors else "unsure" if warned else "yes"
+        ends = tuple(finding.code for finding in broken_by_best(made))
+        return Verdict(starts, best.cache, findings, not ends, ends)
     high = constraints(deployment, resolution, [kv.high for kv in made.kv_cache], auto_fit)
     certain = {finding.code for finding in high.broken}
+    if certain and certain.isdisjoint(finding.code for finding in best.broken):
+        # With more memory another constraint is the first that does not hold: what is said here is as sure.
+        certain = {finding.code for finding in best.broken}
     broken = [f if f.code in certain else replace(f, severity="warning") for f in best.broken]
-    return Verdict("no" if errors or certain else "unsure", best.cache, (*made.findings, *broken), False)
+    ends = tuple(finding.code for finding in (*broken_by_best(made), *broken))
+    return Verdict("no" if errors or certain else "unsure", best.cache, (*made.findings, *broken), False, ends)
+
+
+def _may_be_taken_again(made: Budget) -> bool:
+    """Whether the start rests on memory that others gave back while vLLM measured its graphs."""
+    return any(stage.deducted.best < 0 and stage.unused.low < 0 for stage in made.stages)
+
+
+def broken_by_best(made: Budget) -> tuple[Finding, ...]:
+    """Findings of the budget that end the start by its best values, whatever its bounds allow."""
+    codes = set()
+    if made.requested.best > made.free.best:
+        codes.add(FREE_MEMORY.code)
+    if any(stage.weights.best > made.free.best for stage in made.stages):
+        codes.add(WEIGHTS.code)
+    if any(stage.held.best > 0 > stage.unused.best for stage in made.stages):
+        codes |= {NO_ROOM_TO_CAPTURE.code, MANUAL.code, OVERRIDE.code}
+    return tuple(found for found in made.findings if found.severity == "error" or found.code in codes)
 
 
 @dataclass(frozen=True)
@@ -138,18 +164,12 @@ def _mamba_blocks(deployment: Deployment, resolution: Resolution, num_blocks: in
         resolve(deployment.model_copy(update={"num_gpu_blocks": num_blocks}))
     except StartupError as error:
         found = _finding(error)
-        return [replace(found, fix=_mamba_fix(num_blocks))] if found.code == "CG501" else [found]
+        return [replace(found, fix=_fix_of(deployment, num_blocks))] if found.code == "CG501" else [found]
     return []
 
 
-def _mamba_fix(num_blocks: int) -> str:
-    """A round value first: the number of blocks changes a little from start to start."""
-    least = 1 << max(0, num_blocks.bit_length() - 1)
-    most = f" ({num_blocks} at most)" if least != num_blocks else ""
-    return (
-        f"--max-num-seqs {least}{most}, or a higher --gpu-memory-utilization; or -cc.cudagraph_mode=PIECEWISE,"
-        " which needs no block for each of them"
-    )
+def _fix_of(deployment: Deployment, num_blocks: int) -> str:
+    return mamba_fix(num_blocks, deployment.num_gpu_blocks_override is not None)
 
 
 def _finding(error: StartupError) -> Finding:

@@ -12,10 +12,11 @@ from functools import cached_property
 from typing import Literal, NamedTuple
 
 from ..deployment import Deployment
-from ..errors import StartupError
+from ..errors import CgplanError, StartupError
 from ..light_dataclass import dataclass
 from ..releases import table
 from ..resolve import Overrides, Resolution, resolve
+from ..resolve.downgrade import MAMBA_BLOCKS
 from ..resolve.overrides import NONE as NO_OVERRIDES
 from ..trace import Finding
 from .budget.budget import Budget, Measured, MemoryFlags
@@ -25,8 +26,9 @@ from .budget.rules import NOT_THE_MODELS, WEIGHTS
 from .budget.weights import Weights
 from .estimates import Interval, exactly
 from .graphs.memory import GraphMemory
-from .kv.cache import kv_cache
+from .kv.cache import keeps_windows, kv_cache
 from .kv.cache_plan import KVCachePlan
+from .levers import LEAST_LENGTH
 from .limits import RequestsOfLength, check_start, least_utilization, requests_by_length
 from .reach import longest_model_len, most_requests
 from .request import MemoryRequest, check_sizes, make_budget
@@ -38,7 +40,7 @@ class Capacity:
     """The KV cache in a given memory, or why there is none.
 
     Attributes:
-        kv_bytes: by pipeline stage, of one rank.
+        kv_bytes: by pipeline stage, of one rank; with --num-gpu-blocks-override what its blocks take.
         plan: None where vLLM refuses.
         refusal: why, or None.
     """
@@ -63,6 +65,7 @@ class CapacityPlan:
         fits: whether it starts, by the best values.
         findings: what the operator should know, most pressing first.
         not_modelled: what the plan leaves out.
+        ends: codes of the findings that end the start by the best values; () where it starts by them.
     """
 
     deployment: Deployment
@@ -77,10 +80,11 @@ class CapacityPlan:
     fits: bool
     findings: tuple[Finding, ...] = ()
     not_modelled: tuple[str, ...] = ()
+    ends: tuple[str, ...] = ()
 
     @cached_property
     def max_model_len_that_fits(self) -> int:
-        """The longest max_model_len that starts by the best values, tokens; 0: none.
+        """The longest max_model_len that starts by the best values, tokens; 0: none, or none that is of use.
 
         The budget is that of the length found, whose buffers differ from those of the length asked for.
         """
@@ -99,7 +103,8 @@ class CapacityPlan:
         limit = model.longest_model_len or model.max_model_len
         if self.resolution.max_model_len >= limit and (self.starts == "yes" if surely else self.fits):
             return self.resolution.max_model_len
-        return longest_model_len(self.deployment, self.request, surely=surely)
+        found = longest_model_len(self.deployment, self.request, surely=surely)
+        return found if found >= min(LEAST_LENGTH, self.resolution.max_model_len) else 0
 
     @cached_property
     def max_num_seqs_that_fits(self) -> int:
@@ -123,6 +128,14 @@ class CapacityPlan:
             return found
         flags = replace(self.request.flags, utilization=found)
         return found if surely_starts(self.deployment, replace(self.request, flags=flags)) else None
+
+    @cached_property
+    def hybrid_manager(self) -> bool | None:
+        """Whether layers with a window keep that alone, see `keeps_windows`; None: the model has none beside others."""
+        try:
+            return keeps_windows(self.deployment, self.resolution)
+        except CgplanError:
+            return None
 
     @cached_property
     def requests_by_length(self) -> tuple[RequestsOfLength, ...]:
@@ -170,7 +183,7 @@ def plan_of(
         advise: whether the fixes of a start that fails are looked for, which takes many small plans.
     """
     check_sizes(deployment, request)
-    resolution = resolve(deployment, overrides)
+    deployment, resolution = _resolved(deployment, overrides)
     if request.kv_bytes is not None:
         made = _in_given_bytes(deployment, request, resolution, request.kv_bytes)
         return _advised(made) if advise else made
@@ -184,7 +197,7 @@ def plan_of(
     notes = [note for note in best.plan.warnings if note.code not in said] if best.plan is not None else []
     made = CapacityPlan(
         deployment, request, resolution, budget, graphs, low, best, high, verdict.starts, verdict.holds, (),
-        resolution.not_modelled,
+        resolution.not_modelled, verdict.ends,
     )  # fmt: skip
     measured = request.known.graph_estimate is not None
     own = estimate_findings(deployment, resolution, budget, vllm_estimate(made), measured)
@@ -193,6 +206,17 @@ def plan_of(
         own = tuple(finding for finding in own if finding.code != SUGGESTED_TWICE.code)
     made = replace(made, findings=_pressing([*verdict.findings, *notes, *own, *_of_files(request)]))
     return _advised(made) if advise else made
+
+
+def _resolved(deployment: Deployment, overrides: Overrides) -> tuple[Deployment, Resolution]:
+    """Too few blocks for the requests of full graphs are a finding of the plan, which tells what else is wrong."""
+    try:
+        return deployment, resolve(deployment, overrides)
+    except StartupError as error:
+        if error.code != MAMBA_BLOCKS.code or deployment.num_gpu_blocks_override is None:
+            raise
+    deployment = deployment.model_copy(update={"num_gpu_blocks": None})
+    return deployment, resolve(deployment, overrides)
 
 
 def _advised(made: CapacityPlan) -> CapacityPlan:
@@ -219,6 +243,8 @@ def capacity_in(
         found = kv_cache(deployment, resolution, every, auto_fit=auto_fit).plan
     except StartupError as error:
         return Capacity(every, None, error)
+    if deployment.num_gpu_blocks_override is not None and found.groups:
+        every = tuple(found.num_blocks * size for size in found.bytes_per_block)
     return Capacity(every, None if found.refusal is not None else found, found.refusal)
 
 
@@ -266,6 +292,7 @@ def _in_given_bytes(
     return CapacityPlan(
         deployment, request, resolution, None, None, capacity, capacity, capacity,
         verdict.starts, verdict.holds, _pressing([*verdict.findings, *notes]), resolution.not_modelled,
+        verdict.ends,
     )  # fmt: skip
 
 

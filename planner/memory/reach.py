@@ -53,10 +53,10 @@ def _longest(deployment: Deployment, request: MemoryRequest, surely: bool, most:
     def holds(length: int) -> bool:
         return starts(with_length(deployment, length), request)
 
-    return largest(holds, limit, lambda: _settled_length(deployment, request, surely, limit))
+    return largest(holds, limit, lambda: settled_length(deployment, request, surely, limit))
 
 
-def _settled_length(deployment: Deployment, request: MemoryRequest, surely: bool, limit: int) -> int:
+def settled_length(deployment: Deployment, request: MemoryRequest, surely: bool, limit: int) -> int:
     """The longest length beside the buffers that it takes itself: vLLM's own search, again and again."""
     length = limit
     for _ in range(_ROUNDS):

@@ -14,6 +14,7 @@ from .budget.non_torch import total_bytes
 from .budget.weights import Weights
 from .estimates import GIB, MIB, exactly
 from .graphs.memory import GraphMemory, predict_graph_memory
+from .override_room import with_blocks
 
 NO_GRAPHS = exactly(0, "no CUDA graphs")
 LEAST_GPU = GIB
@@ -58,7 +59,7 @@ def make_budget(
         deployment, resolution, request.flags,
         known=request.known, weights=request.weights, graphs=taken, graph_estimate=estimate or NO_GRAPHS,
     )  # fmt: skip
-    return budget, graphs
+    return with_blocks(deployment, resolution, budget), graphs
 
 
 def graph_memory(deployment: Deployment, resolution: Resolution) -> GraphMemory | None:

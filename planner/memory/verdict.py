@@ -5,7 +5,6 @@ from __future__ import annotations
 from ..deployment import Deployment
 from ..errors import CgplanError
 from ..resolve import Resolution, resolve
-from ..trace import Finding
 from .budget.rules import WEIGHTS
 from .kv.capacity import DOES_NOT_FIT, NO_MEMORY, NOTHING_TO_FIT
 from .limits import Verdict, check_start, constraints
@@ -38,14 +37,18 @@ def in_given_bytes(deployment: Deployment, request: MemoryRequest, resolution: R
     available = [request.kv_bytes] * deployment.pipeline_parallel_size
     held = constraints(deployment, resolution, available, request.auto_fit)
     broken = (*override_in(deployment, available, held.cache), *held.broken)
-    verdict = Verdict("no" if broken else "yes", held.cache, broken, not broken)
+    ends = tuple(finding.code for finding in broken)
+    verdict = Verdict("no" if broken else "yes", held.cache, broken, not broken, ends)
     return with_loading(verdict, resolution)
 
 
 def with_loading(verdict: Verdict, resolution: Resolution) -> Verdict:
     """The verdict with what ends the start while the model is loaded."""
     fails = tuple(finding for finding in resolution.noted if finding.code in LOADING_FAILS)
-    return Verdict("no", verdict.kv_cache, (*fails, *verdict.findings), False) if fails else verdict
+    if not fails:
+        return verdict
+    ends = (*(finding.code for finding in fails), *verdict.ends)
+    return Verdict("no", verdict.kv_cache, (*fails, *verdict.findings), False, ends)
 
 
 def surely_starts(deployment: Deployment, request: MemoryRequest) -> bool:
@@ -64,18 +67,6 @@ def fits_by_best(deployment: Deployment, request: MemoryRequest) -> bool:
     """Whether the KV cache holds a request of the full length by the best estimates, whatever else is wrong."""
     found = verdict_or_none(deployment, request)
     return found is not None and (found.holds or not any(f.code in TOO_LITTLE for f in found.findings))
-
-
-def problems(deployment: Deployment, request: MemoryRequest, surely: bool = True) -> tuple[Finding, ...] | None:
-    """The constraints that do not hold, or may not; None: vLLM refuses before it looks at memory.
-
-    Args:
-        surely: within the bounds of every estimate; else by the best ones.
-    """
-    found = verdict_or_none(deployment, request)
-    if found is None:
-        return None
-    return () if found.holds and not surely else tuple(f for f in found.findings if f.severity != "info")
 
 
 def verdict_or_none(deployment: Deployment, request: MemoryRequest) -> Verdict | None:

@@ -6,6 +6,7 @@ Each variant costs a resolution, a budget and one KV cache plan; `plan` is asked
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from ..deployment import Deployment
@@ -17,7 +18,7 @@ from ..vocabulary import CUDAGraphMode
 from .budget.budget import Budget
 from .estimates import MIB
 from .graphs.savings import Change, changes
-from .limits import constraints
+from .limits import broken_by_best, constraints
 from .override_room import override_findings, override_in
 from .plan import CapacityPlan, capacity_in
 from .request import MemoryRequest, check_sizes, make_budget
@@ -103,19 +104,20 @@ def _outcome(name: str, deployment: Deployment, request: MemoryRequest) -> Outco
         budget, _ = make_budget(deployment, resolution, request)
         available = [left.best for left in budget.kv_cache]
         graph_bytes, deducted = budget.tightest.graphs.best, budget.tightest.deducted.best
-        errors += [(found.code, found.message) for found in budget.findings if found.severity == "error"]
+        errors += [(found.code, found.message) for found in broken_by_best(budget)]
     held = constraints(deployment, resolution, available, request.auto_fit)
     if budget is not None:
-        room = override_findings(deployment, budget, held.cache)
+        room = broken_by_best(replace(budget, findings=override_findings(deployment, budget, held.cache)))
     else:
         room = override_in(deployment, available, held.cache)
-    errors += [(found.code, found.message) for found in room if found.severity == "error"]
+    errors += [(found.code, found.message) for found in room]
     errors += [(found.code, found.message) for found in held.broken]
     plan = held.cache.plan if held.cache is not None else None
+    held_bytes = [stage.held.best for stage in budget.stages] if budget is not None else available
     return Outcome(
         name=name,
         fits=not errors,
-        kv_bytes=min(available),
+        kv_bytes=min(held_bytes),
         num_blocks=plan.num_blocks if plan is not None else None,
         tokens=plan.tokens if plan is not None else None,
         max_concurrency=plan.max_concurrency if plan is not None else None,

@@ -41,7 +41,7 @@ def parts_of(budget: Budget, stage: StageBudget, serves: bool = True) -> list[Pa
         Part("outside torch", max(0, stage.non_torch.best), "•", "yellow"),
         Part("buffers", stage.buffers.best, "~", "yellow"),
         Part("CUDA graphs", stage.graphs.best, "×", "cyan"),
-        Part("KV cache" if serves else "left for the KV cache", max(0, stage.kv_cache.best), "░", "green"),
+        Part("KV cache" if serves else "left for the KV cache", max(0, stage.held.best), "░", "green"),
     ]
     free = budget.total.best - sum(part.size for part in taken)
     return [part for part in (*taken, Part(FREE, free, "–", "dim")) if part.size > 0]

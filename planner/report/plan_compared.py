@@ -23,7 +23,7 @@ def compared_rows(first: CapacityPlan, second: CapacityPlan) -> list[tuple[str, 
             ("buffers", one.buffers, two.buffers),
             ("graphs, vLLM's estimate taken off", one.deducted, two.deducted),
             ("graphs, capture takes", one.graphs, two.graphs),
-            ("KV cache", one.kv_cache, two.kv_cache),
+            ("KV cache", one.held, two.held),
             ("free while idle", one.unused, two.unused),
         ]
         for name, a, b in pairs:
@@ -65,9 +65,10 @@ def _cache_pairs(first: CapacityPlan, second: CapacityPlan) -> Iterator[tuple[st
     for name, field in (("KV blocks", "num_blocks"), ("KV tokens", "tokens"), ("concurrency", "max_concurrency")):
         a, b = (getattr(plan, field) if plan is not None else None for plan in (one, two))
         yield name, _rounded(a), _rounded(b)
-    yield "longest that starts", first.max_model_len_that_surely_starts, second.max_model_len_that_surely_starts
-    most = first.max_num_seqs_that_surely_starts, second.max_num_seqs_that_surely_starts
-    yield "largest max_num_seqs that starts", *most
+    longest = [one.max_model_len_that_surely_starts or None for one in (first, second)]
+    yield "longest that starts", longest[0], longest[1]
+    most = [one.max_num_seqs_that_surely_starts or None for one in (first, second)]
+    yield "largest max_num_seqs that starts", most[0], most[1]
     yield "CUDA graphs, number", first.resolution.graph_count(), second.resolution.graph_count()
 
 

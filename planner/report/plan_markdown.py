@@ -29,7 +29,7 @@ def page(
     lines += _findings(made.findings)
     rows = words.budget_rows(made)
     if rows:
-        lines += ["", *_table(words.BUDGET_HEAD, rows, right=(2, 3, 4))]
+        lines += ["", *_table(words.budget_head(made), rows, right=(2, 3, 4))]
     lines += ["", *(f"- {name}: {cell(text)}" for name, text in words.cache_lines(made))]
     lengths = words.lengths(made)
     if len(lengths) > 1:

@@ -152,14 +152,14 @@ def _show_bar(out: Console, made: CapacityPlan) -> None:
 
 def _show_budget(out: Console, made: CapacityPlan) -> None:
     """Low and high are left out where they do not fit, sources where the screen is not wide; numbers are never cut."""
-    rows = words.budget_rows(made)
+    rows, heading = words.budget_rows(made), words.budget_head(made)
     shown: tuple[int, ...] = (0, 1, 2, 3, 4, 5)
     if out.width < WIDE:
-        shown = _columns_that_fit(words.BUDGET_HEAD[:5], [row[:5] for row in rows], out.width) or (0, 1, 3)
+        shown = _columns_that_fit(heading[:5], [row[:5] for row in rows], out.width) or (0, 1, 3)
     lines = [([row[at] for at in shown], "head" if row.sign == "=" else "") for row in rows]
     numbers = [place for place, at in enumerate(shown) if 2 <= at <= 4]
     sources = [place for place, at in enumerate(shown) if at == 5]
-    show_columns(out, [words.BUDGET_HEAD[at] for at in shown], lines, right=numbers, faint=sources)
+    show_columns(out, [heading[at] for at in shown], lines, right=numbers, faint=sources)
 
 
 def _columns_that_fit(

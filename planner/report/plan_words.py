@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from ..errors import as_fix
-from ..memory.budget.budget import Budget
+from ..memory.budget.budget import Budget, StageBudget
 from ..memory.budget.suggestion import suggestion
 from ..memory.estimates import GIB, MIB, Interval
 from ..memory.kv.cache_plan import KVCachePlan
@@ -69,12 +69,12 @@ def budget_rows(made: CapacityPlan) -> list[Row]:
     stage = budget.tightest
     rows = [_row("", "GPU", budget.total), _in_use(budget), _row("", "free at the start", budget.free)]
     if budget.is_manual:
-        rows.append(_row("=", "KV cache", stage.kv_cache))
-        rows += [_row("", "weights", stage.weights), _row("", "activations, peak", stage.activation)]
+        rows.append(_row("=", "KV cache" if stage.blocks is None else "asked for", stage.kv_cache))
+        rows += [*_weight_rows("", stage), _row("", "activations, peak", stage.activation)]
         rows.append(_row("", "outside torch", stage.non_torch))
     else:
         rows.append(_row("", "asked for", budget.requested))
-        rows += [_row("-", "weights", stage.weights), _row("-", "activations, peak", stage.activation)]
+        rows += [*_weight_rows("-", stage), _row("-", "activations, peak", stage.activation)]
         rows.append(_row("-", "outside torch", stage.non_torch))
         if stage.counts_buffers:
             rows.append(_row("-", "buffers", stage.buffers))
@@ -83,10 +83,12 @@ def budget_rows(made: CapacityPlan) -> list[Row]:
         reserve = made.request.flags.reserve_bytes
         if reserve:
             rows.append(Row("-", "decoding images", gib(reserve), gib(reserve), gib(reserve), "--mm-ipc-gpu-memory-gb"))
-        rows.append(_row("=", "KV cache", stage.kv_cache))
+        rows.append(_row("=", "KV cache" if stage.blocks is None else "left for the KV cache", stage.kv_cache))
+    if stage.blocks is not None:
+        rows.append(_row("", "KV cache", stage.held))
     if not stage.counts_buffers or budget.is_manual:
         rows.append(_row("", "buffers, on top", stage.buffers))
-    if stage.kv_cache.best <= 0:
+    if stage.held.best <= 0:
         return rows
     rows.append(_row("", "graphs, capture takes", stage.graphs))
     peak = gib(parts_of(budget, stage)[-1].size) if parts_of(budget, stage)[-1].name == FREE else "0.00"
@@ -95,11 +97,18 @@ def budget_rows(made: CapacityPlan) -> list[Row]:
     return rows
 
 
+def _weight_rows(sign: str, stage: StageBudget) -> list[Row]:
+    rows = [_row(sign, "weights", stage.weights)]
+    if stage.adapters:
+        rows.append(Row("", "  of them LoRA's buffers", "", gib(stage.adapters), "", "--max-loras, --max-lora-rank"))
+    return rows
+
+
 def _in_use(budget: Budget) -> Row:
     taken = Interval(
-        budget.total.low - budget.free.high,
-        budget.total.best - budget.free.best,
-        budget.total.high - budget.free.low,
+        max(0, budget.total.low - budget.free.high),
+        max(0, budget.total.best - budget.free.best),
+        max(0, budget.total.high - budget.free.low),
         "the CUDA context; no other process" if not budget.free.is_exact else "the GPU less what is free",
     )
     return _row("", IN_USE, taken)
@@ -177,15 +186,18 @@ def cache_lines(made: CapacityPlan) -> Iterator[tuple[str, str]]:
     """The KV cache: a name and what it is. Limits that nothing satisfies are left out: the findings say why."""
     plan = made.best.plan
     left = gib(min(made.best.kv_bytes))
+    stage = _stage(made)
     if plan is None:
         if min(made.best.kv_bytes) > 0:
-            yield "KV cache", f"{left} GiB are left, too little for the length asked for"
+            yield "KV cache", f"{left} GiB are left{stage}, too little for the length asked for"
     elif plan.tokens is None:
         yield "KV cache", "the model keeps none"
     else:
-        yield "KV cache", f"{left} GiB, {_blocks(plan)}"
+        yield "KV cache", f"{left} GiB{stage}, {_blocks(plan)}"
         yield "Tokens", f"{plan.tokens:,}{_spread_of_tokens(made)}{_as_counted(plan)}"
         yield "Concurrency", f"{plan.max_concurrency:.2f}x of {plan.max_model_len:,} tokens a request"
+    if made.hybrid_manager is not None:
+        yield "Windows", WITH_MANAGER if made.hybrid_manager else WITHOUT_MANAGER
     sure = made.max_model_len_that_surely_starts
     best = made.max_model_len_that_fits if sure or _length_alone(made) else 0
     longest = _limit("--max-model-len", sure, best)
@@ -196,6 +208,27 @@ def cache_lines(made: CapacityPlan) -> Iterator[tuple[str, str]]:
         yield "Requests", requests
     if made.least_utilization is not None:
         yield "Utilization", f"--gpu-memory-utilization {made.least_utilization:.2f} is the least that starts"
+
+
+WITH_MANAGER = "layers with a window keep that alone: the hybrid KV cache manager is on"
+WITHOUT_MANAGER = "layers with a window keep all tokens, as the others do: the hybrid KV cache manager is off"
+
+
+def _stage(made: CapacityPlan) -> str:
+    """Which pipeline stage the least KV cache is that of; "" where there is one, or all have the same."""
+    sizes = made.best.kv_bytes
+    if len(set(sizes)) < 2:
+        return ""
+    return f" on pipeline stage {sizes.index(min(sizes)) + 1} of {len(sizes)}"
+
+
+def budget_head(made: CapacityPlan) -> tuple[str, ...]:
+    """The head of the budget, which is that of the pipeline stage with the least KV cache."""
+    budget = made.budget
+    if budget is None or len(budget.stages) < 2:
+        return BUDGET_HEAD
+    number = budget.stages.index(budget.tightest) + 1
+    return ("", f"GiB of one GPU, stage {number} of {len(budget.stages)}", *BUDGET_HEAD[2:])
 
 
 def _length_alone(made: CapacityPlan) -> bool:

@@ -108,7 +108,8 @@ class DowngradeInput:
     `rounds_sizes`: capture sizes become multiples of `multiple_of`, or of the query length.
     `lowers`: the mode is lowered at all. `rounds_shared_graphs`: sizes are rounded in mode FULL as well.
     `cuts_to_blocks`: FULL sizes are cut to the Mamba cache blocks, rather than too few blocks refused.
-    `num_blocks`: KV cache blocks where known. `is_profiling`: the call during memory profiling.
+    `num_blocks`: KV cache blocks where known. `blocks_are_set`: by --num-gpu-blocks-override.
+    `is_profiling`: the call during memory profiling.
     """
 
     support: AttentionCGSupport
@@ -126,6 +127,7 @@ class DowngradeInput:
     piecewise_available: bool = True
     has_mamba: bool = False
     num_blocks: int | None = None
+    blocks_are_set: bool = False
     max_num_seqs: int = 0
     is_profiling: bool = False
 
@@ -230,9 +232,22 @@ def check_mamba_blocks(mode: CUDAGraphMode, given: DowngradeInput) -> None:
             raised_as="ValueError",
             raised_in="CompilationConfig",
             where="--max-num-seqs",
-            fix=f"set --max-num-seqs {blocks} or less, or a higher --gpu-memory-utilization; or "
-            "-cc.cudagraph_mode=PIECEWISE, which needs no block for each of them",
+            fix=f"set {mamba_fix(blocks, given.blocks_are_set)}",
         )
+
+
+def mamba_fix(blocks: int, are_set: bool) -> str:
+    """What to change where full graphs have fewer blocks than requests. A round value first: the number of blocks
+    changes a little from start to start.
+
+    Args:
+        are_set: by --num-gpu-blocks-override, so more memory brings no more of them.
+    """
+    fewer = 1 << (max(blocks, 1).bit_length() - 1)
+    most = f" ({blocks} at most)" if blocks > fewer else ""
+    more = "a larger --num-gpu-blocks-override" if are_set else "a higher --gpu-memory-utilization"
+    requests = f"--max-num-seqs {fewer}{most}, or " if blocks else ""
+    return f"{requests}{more}; or -cc.cudagraph_mode=PIECEWISE, which needs no block for each of them"
 
 
 def _mixed_full(mode: CUDAGraphMode, given: DowngradeInput, trace: Trace) -> CUDAGraphMode:

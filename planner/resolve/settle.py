@@ -216,6 +216,7 @@ def _downgrade_input(
         or _piecewise_available(engine, overrides),
         has_mamba=bool(d.model.mamba_backends),
         num_blocks=d.num_gpu_blocks,
+        blocks_are_set=d.num_gpu_blocks_override is not None,
         max_num_seqs=engine.max_num_seqs,
         is_profiling=overrides.is_profiling,
     )

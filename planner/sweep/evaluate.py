@@ -116,7 +116,7 @@ class Evaluator:
             stage = made.tightest
             found["weights_bytes"], found["activation_bytes"] = stage.weights.best, stage.activation.best
             found["graph_bytes"], found["deducted_bytes"] = stage.graphs.best, stage.deducted.best
-            found["kv_bytes"] = stage.kv_cache.best
+            found["kv_bytes"] = stage.held.best
         _conclude(found, verdict)
 
     def _request(self, positions: Sequence[int]) -> MemoryRequest:

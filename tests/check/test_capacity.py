@@ -8,6 +8,8 @@ import sys
 import pytest
 from asked_lines import codes, told
 
+from cgplan import Deployment, MemoryFlags, load_model, plan
+from cgplan.releases.gpus import gpu
 from cgplan.report.rules import find
 
 
@@ -38,6 +40,50 @@ def test_what_does_not_fit(line: str, on: str, code: str, severity: str, fix: st
 )
 def test_what_fits(line: str, on: str) -> None:
     assert [code for code in codes(line, on=on) if "error" in code or "warning" in code] == []
+
+
+@pytest.mark.parametrize(
+    ("line", "on", "code", "by_best"),
+    [
+        ("moonshotai/Kimi-K2-Instruct -tp 8", "h200", "CG560", False),
+        ("Qwen/Qwen2.5-VL-7B-Instruct --max-model-len 32768", "l4", "CG560", False),
+        ("nvidia/NVIDIA-Nemotron-3-Super-120B-A12B-FP8 -tp 2", "h100", "CG501", True),
+    ],
+)
+def test_what_does_not_start_by_the_plan_is_an_error(line: str, on: str, code: str, by_best: bool) -> None:
+    one = told(line, code, "0.22.1" if by_best else "0.33.0", on=on)
+    assert one is not None
+    assert one.severity == "error"
+    assert ("it does not start by the best estimate" in one.message) is by_best
+
+
+def test_what_only_the_bounds_leave_open_is_an_information() -> None:
+    one = told("Qwen/Qwen3.5-27B --max-num-seqs 337", "CG561", "0.25.1", on="h100")
+    assert one is not None
+    assert one.severity == "info"
+
+
+def test_weights_by_the_name_of_the_model() -> None:
+    line = "Qwen/Qwen3.6-27B-FP8 --gpu-memory-utilization 0.95"
+    one = told(line, "CG501", "0.20.2", on="h100")
+    assert one is not None
+    assert (one.severity, one.flag) == ("error", "--max-num-seqs 512")
+    assert not any(code.startswith("CG501") for code in codes(f"{line} --max-num-seqs 512", "0.20.2", "h100"))
+
+
+def test_the_advice_is_that_of_the_plan() -> None:
+    line = "openai/gpt-oss-20b --max-model-len 8192 --gpu-memory-utilization 0.95 --no-enable-prefix-caching"
+    one = told(line, "CG521", "0.19.1", on="h100")
+    assert one is not None
+    assert one.flag == "--gpu-memory-utilization 0.94"
+    made = plan(
+        Deployment(
+            model=load_model("openai/gpt-oss-20b"), gpu=gpu("h100"), vllm="0.19.1",
+            max_model_len=8192, enable_prefix_caching=False,
+        ),
+        MemoryFlags(0.95),
+    )  # fmt: skip
+    assert one.fix == next(found.fix for found in made.findings if found.code == "CG509")
 
 
 def test_a_gpu_that_is_not_named_is_not_planned_for() -> None:

@@ -38,7 +38,8 @@ def test_both_ways_out_of_too_few_blocks() -> None:
     one = told(line, "CG501", on="h100")
     assert one is not None
     assert one.fix is not None
-    assert "--max-num-seqs 40" in one.fix
+    assert "--max-num-seqs 32 (40 at most), or a larger --num-gpu-blocks-override" in one.fix
+    assert "utilization" not in one.fix
     assert "-cc.cudagraph_mode=PIECEWISE" in one.fix
     assert told(f"{line} -cc.cudagraph_mode=PIECEWISE", "CG501", on="h100") is None
     assert told(line.replace("64", "40"), "CG501", on="h100") is None

@@ -436,3 +436,13 @@ class TestSteps:
 
     def test_neither(self, cgplan: Run) -> None:
         assert cgplan("logs")[0] == 2
+
+
+def test_a_plan_of_the_record_of_a_crash_says_so(cgplan: Run, tmp_path: Path) -> None:
+    """B01 died in the sampler's warm-up, of which the saved values show nothing."""
+    record = tmp_path / "b01.json"
+    _, out, err = cgplan("logs", str(LOGS / "B01.txt"), "--gpu", "h100", "--save", str(record))
+    line = next(text for text in (out + err).splitlines() if text.startswith("Plan it: ")).removeprefix("Plan it: ")
+    _, shown, _ = cgplan(*shlex.split(line)[1:])
+    assert "crashed" in shown
+    assert "warmed up" in " ".join(shown.split())

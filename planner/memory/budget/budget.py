@@ -66,7 +66,8 @@ class MemoryFlags:
 
     Attributes:
         utilization: --gpu-memory-utilization; None: the release's default.
-        kv_cache_bytes: --kv-cache-memory-bytes, or None.
+        kv_cache_bytes: --kv-cache-memory-bytes, or None. 0 is None: vLLM asks whether there is a value, and works the
+            budget out where it is 0 (vllm/v1/worker/gpu_worker.py:344 @ 0.19.1, 656 @ 0.33.0).
         reserve_bytes: kept from the KV cache for decoding images in the front end.
 
     Raises:
@@ -84,6 +85,7 @@ class MemoryFlags:
                 f"{share!r} is no share of a GPU", code="CG903", where="utilization", fix="give a number above 0 to 1"
             )
         _check_bytes(self.kv_cache_bytes, "kv_cache_bytes")
+        object.__setattr__(self, "kv_cache_bytes", self.kv_cache_bytes or None)
         _check_bytes(self.reserve_bytes, "reserve_bytes")
 
 
@@ -107,6 +109,8 @@ class StageBudget:
         graphs: what capture really takes.
         sampler: what the sampler takes for a moment with all rows, after capture, too.
         unused: what stays free of the whole GPU when all is there; below 0: CUDA runs out of memory.
+        blocks: what the blocks of --num-gpu-blocks-override take, whatever is left; None: no number of them is set.
+        adapters: of the weights, the buffers that hold LoRA adapters.
     """
 
     weights: Interval
@@ -119,6 +123,13 @@ class StageBudget:
     graphs: Interval
     unused: Interval
     sampler: int = 0
+    blocks: int | None = None
+    adapters: int = 0
+
+    @property
+    def held(self) -> Interval:
+        """What the KV cache takes: what is left for it, unless the number of its blocks is set."""
+        return self.kv_cache if self.blocks is None else exactly(self.blocks, "--num-gpu-blocks-override")
 
 
 @dataclass(frozen=True)
@@ -265,7 +276,7 @@ def budget(
         kept = _kept_of(peak.terms, peak.total)
         if flags.kv_cache_bytes is None:
             # Weights and libraries are in what was asked for; the peak and the estimate are free again.
-            gained = total([peak.total, taken_off, exactly(flags.reserve_bytes, "")], "")
+            gained = total([peak.total, _free_again(taken_off), exactly(flags.reserve_bytes, "")], "")
             spent = [requested, kept, graphs] if counts else [requested, kept, graphs, buffers]
             unused = _less(free.plus(gained), spent, "what stays free of the GPU")
         else:
@@ -273,11 +284,26 @@ def budget(
             unused = _less(free, spent, "what stays free of the GPU")
         stages.append(
             StageBudget(
-                own.total, peak.total, non_torch, buffers, counts, taken_off, left, graphs, unused, peak.sampler
+                own.total,
+                peak.total,
+                non_torch,
+                buffers,
+                counts,
+                taken_off,
+                left,
+                graphs,
+                unused,
+                peak.sampler,
+                adapters=own.parts.get("lora", 0),
             )
         )
     made = Budget(whole, free, share, requested, tuple(stages), deduction, flags.kv_cache_bytes is not None)
     return replace(made, findings=tuple(shortages(made, deployment, resolution)))
+
+
+def _free_again(taken_off: Interval) -> Interval:
+    """An estimate below 0 is memory that others gave back while vLLM measured: free, unless they take it again."""
+    return Interval(taken_off.low, max(taken_off.best, 0), max(taken_off.high, 0), taken_off.source)
 
 
 def _share(whole: Interval, share: float) -> Interval:

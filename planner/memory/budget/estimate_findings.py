@@ -61,7 +61,12 @@ def _found(
             yield _far_above(deployment, resolution, estimate.best, taken)
         if deployment.gpu.integrated:
             yield _shared_memory(deployment, sizes)
-        if sizes.counts_twice and (sizes.printed <= 0 < sizes.right or sizes.right - sizes.printed >= WORTH_SAYING):
+        # A size below 0 is no advice.
+        if (
+            sizes.counts_twice
+            and sizes.right > 0
+            and (sizes.printed <= 0 or sizes.right - sizes.printed >= WORTH_SAYING)
+        ):
             yield _twice(sizes)
     if deployment.compilation_config.cudagraph_mm_encoder and deployment.model.is_multimodal_model:
         yield _encoder(deployment, resolution)

@@ -31,16 +31,27 @@ def shortages(made: Budget, deployment: Deployment, resolution: Resolution) -> l
 
 def _weights_alone(made: Budget) -> list[Finding]:
     """Loading comes before everything but the check of free memory, and ends where the weights do not fit."""
-    worst = max((stage.weights for stage in made.stages), key=lambda weights: weights.best)
+    stage = max(made.stages, key=lambda stage: stage.weights.best)
+    worst = stage.weights
     if worst.high <= made.free.low:
         return []
     sure = worst.low > made.free.high
     ends = "ends" if worst.best > made.free.best else "may end"
     text = (
-        f"the weights alone take {worst.best / GIB:.2f} GiB of the {made.free.best / GIB:.2f} GiB that are free on each"
-        f" GPU: loading {ends} with CUDA out of memory"
+        f"{_weights_and_adapters(stage)} of the {made.free.best / GIB:.2f} GiB that are free on each GPU: loading"
+        f" {ends} with CUDA out of memory"
     )
     return [Finding(WEIGHTS.code, "error" if sure else "warning", text, WEIGHTS.instead, "--tensor-parallel-size")]
+
+
+def _weights_and_adapters(stage: StageBudget) -> str:
+    whole, adapters = stage.weights.best, stage.adapters
+    if not adapters:
+        return f"the weights alone take {whole / GIB:.2f} GiB"
+    return (
+        f"the weights take {(whole - adapters) / GIB:.2f} GiB and the buffers of LoRA's adapters"
+        f" {adapters / GIB:.2f} GiB"
+    )
 
 
 def _room_to_capture(made: Budget) -> list[Finding]:

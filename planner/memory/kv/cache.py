@@ -17,7 +17,7 @@ from ...releases import facts as facts_of
 from ...resolve import Resolution
 from ...resolve.hybrid_manager import uses_manager
 from ...trace import Rule
-from ..kv_specs import AttentionSpec, KVCacheSpec, RequestLimits
+from ..kv_specs import AttentionSpec, ChunkedLocalAttentionSpec, KVCacheSpec, RequestLimits, SlidingWindowSpec
 from ..layers.align_limit import check_aligned_step
 from ..layers.kv_layers import KVLayers, NamedSpec, kv_layers
 from .cache_plan import KVCachePlan, PlanningSettings
@@ -151,6 +151,25 @@ def _reading(layer: NamedSpec, by_stride: Collection[str]) -> KVCacheSpec:
     if layer.backend in by_stride and isinstance(layer.spec, AttentionSpec):
         return replace(layer.spec, indexes_kv_by_block_stride=True)
     return layer.spec
+
+
+def keeps_windows(deployment: Deployment, resolution: Resolution) -> bool | None:
+    """Whether layers with a window keep that alone, since the hybrid KV cache manager is on; False: it is off, and
+    they keep all tokens. None: the model has no such layers beside others.
+
+    Raises:
+        InputError: what the model's layers keep is not known.
+        StartupError: CG580, or the layers cannot be laid out.
+    """
+    model = deployment.model
+    if model.sliding_window is None and model.attention_chunk_size is None:
+        return None
+    layers = _kept(deployment, resolution, ()).layers.stages
+    kinds = {isinstance(layer.spec, _WINDOWS) for stage in layers for layer in stage}
+    return uses_manager(deployment) if len(kinds) > 1 else None
+
+
+_WINDOWS = (SlidingWindowSpec, ChunkedLocalAttentionSpec)
 
 
 def planning_settings(

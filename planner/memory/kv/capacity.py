@@ -90,11 +90,11 @@ class KVCacheTooSmall(StartupError):
         estimated_max_model_len: the longest length that would fit; 0: none.
     """
 
-    def __init__(self, length: int, needed: int, available: int, estimate: int) -> None:
+    def __init__(self, length: int, needed: int, available: int, estimate: int, stage: str = "") -> None:
         shorter = f"; {estimate} tokens would fit" if estimate else ""
         super().__init__(
             f"a request of {length} tokens needs {_told_apart(needed, available)} of KV cache, and there are"
-            f" {_told_apart(available, needed)}{shorter}",
+            f" {_told_apart(available, needed)}{stage}{shorter}",
             code=DOES_NOT_FIT.code,
             stage="initialize_kv_caches",
             raised_as="ValueError",
@@ -168,8 +168,9 @@ class _Pool:
         limits = self.settings.limits
         if self.settings.auto_fit:
             limits = self._fitted(usable)
-        for groups, memory in zip(self.ranks, usable, strict=True):
-            self._check(groups, memory, limits)
+        for number, (groups, memory) in enumerate(zip(self.ranks, usable, strict=True), 1):
+            stage = f" on pipeline stage {number} of {len(self.ranks)}" if len(self.ranks) > 1 else ""
+            self._check(groups, memory, limits, stage)
         if override is not None:
             return override, limits
         return min(memory // size for memory, size in zip(available, self.bytes_per_block, strict=True)), limits
@@ -198,10 +199,10 @@ class _Pool:
             )
         return replace(limits, max_model_len=longest)
 
-    def _check(self, groups: Sequence[KVCacheGroup], memory: int, limits: RequestLimits) -> None:
+    def _check(self, groups: Sequence[KVCacheGroup], memory: int, limits: RequestLimits, stage: str) -> None:
         if memory <= 0:
             raise StartupError(
-                "no memory is left for the KV cache",
+                f"no memory is left for the KV cache{stage}",
                 code=NO_MEMORY.code,
                 stage="initialize_kv_caches",
                 raised_as="ValueError",
@@ -212,7 +213,7 @@ class _Pool:
         needed = bytes_of_request(groups, limits, self.rules)
         if needed > memory:
             estimate = longest_request(groups, memory, limits, self.rules)
-            raise KVCacheTooSmall(limits.max_model_len, needed, memory, estimate)
+            raise KVCacheTooSmall(limits.max_model_len, needed, memory, estimate, stage)
 
 
 def _report(
