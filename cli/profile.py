@@ -188,6 +188,8 @@ class _Run:
         self._check_gpu(here.name)
         with Progress(len(self.chosen)) as progress:
             ranks, engine_graphs, notes, fingerprint = self._measure(here, sizes, progress.tell)
+        if self._is_second():
+            return int(any(one.stopped for one in ranks))
         machine = {
             "gpu": here.name,
             "total_bytes": here.total_bytes,
@@ -214,6 +216,13 @@ class _Run:
         if path != "-":
             show_profile(made, self._title(), self._worth(made))
         return int(not made["profile"]["complete"])
+
+    def _is_second(self) -> bool:
+        """Of torchrun's ranks the first speaks for all."""
+        from cgplan.memory.profile.ranks import under_torchrun
+
+        place = under_torchrun()
+        return place is not None and place[0] > 0 and self.asked.deployment.tensor_parallel_size > 1
 
     def _check_gpu(self, name: str) -> None:
         """The record is of the GPU that it was measured on."""
