@@ -22,11 +22,12 @@ from parity_errors import SIGNS
 from cgplan import CgplanError, Deployment, ModelShape, Overrides, Resolution, SpeculativeOptions, StartupError, resolve
 from cgplan.inputs.catalogue import load
 from cgplan.inputs.hf_config import shape_of
-from cgplan.memory.kv.cache import kv_cache, planning_settings, uses_manager
+from cgplan.memory.kv.cache import kv_cache, planning_settings
 from cgplan.memory.kv.cache_plan import KVCachePlan, PlannedGroup
 from cgplan.memory.kv.capacity import KVCacheTooSmall, plan_kv_cache
 from cgplan.memory.layers.kv_layers import kv_layers
 from cgplan.releases import holds
+from cgplan.resolve.hybrid_manager import uses_manager
 
 KV_SIGNS = {
     "CG540": r"divisible|divide|^$",

@@ -13,7 +13,7 @@ import resource
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 START = Path(__file__).parents[2] / "fixtures" / "logs" / "A02.txt"
@@ -53,7 +53,7 @@ def bars() -> bytes:
     return "".join(f"\rCapturing CUDA graphs (decode, FULL): {state}" for state in states).encode()
 
 
-KINDS = {
+KINDS: dict[str, Callable[[], bytes]] = {
     "a server's log": lambda: START.read_bytes() + requests(),
     "no line end": lambda: b"GiB memory x" * 10_000,
     "one progress bar": bars,
