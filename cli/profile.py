@@ -41,6 +41,8 @@ Exit codes:
 HOW = "Profile"
 ENGINES = ("synthetic", "vllm", "callable")
 MOST_TIMED = 10
+MOST_TOKENS = 65_536
+"""Of a step that is timed."""
 
 _Text = Optional[str]  # noqa: UP045
 
@@ -92,6 +94,10 @@ def command(
             code="CG905",
             where="--target" if target is not None else "--engine",
             fix="cgplan profile --engine callable --target mymodule:make_step",
+        )
+    if real_weights and engine != "vllm":
+        raise InputError(
+            "--real-weights goes with --engine vllm", code="CG905", where="--real-weights", fix="add --engine vllm"
         )
     asked = request_of(options, pasted(context), launch)
     run = _Run(options, asked, engine, target, sample, values.whole(device, "--device"), real_weights)
@@ -155,7 +161,12 @@ class _Run:
         if text == "none":
             return ()
         if text is not None:
-            return tuple(sorted(set(values.numbers(text, "--times"))))
+            sizes = tuple(sorted(set(values.numbers(text, "--times"))))
+            if not sizes or sizes[0] < 1 or sizes[-1] > MOST_TOKENS:
+                raise InputError(
+                    f"a step has 1 to {MOST_TOKENS:,} tokens", code="CG903", where="--times", fix="--times 1,8,64"
+                )
+            return sizes
         known = sorted({one.num_tokens for one in chosen(self.every, "auto" if self.sample == "all" else self.sample)})
         if len(known) <= MOST_TIMED:
             return tuple(known)
@@ -184,6 +195,10 @@ class _Run:
         from cgplan.memory.profile.result import document, text
         from cgplan.report.profile_text import Progress, show_profile
 
+        if self.engine == "synthetic":
+            from cgplan.memory.profile.synthetic.shape import shape_of
+
+            shape_of(self.asked.deployment, 1)  # what cannot be built is said before a GPU is asked for
         here = devices.look(self.device)
         self._check_gpu(here.name)
         with Progress(len(self.chosen)) as progress:

@@ -65,3 +65,29 @@ def test_what_cannot_be_done_is_one_clear_line(
     error = capsys.readouterr().err
     assert said in error
     assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--times", "0"), "a step has 1 to 65,536 tokens"),
+        (("--times", "99999"), "a step has 1 to 65,536 tokens"),
+        (("--real-weights",), "--real-weights goes with --engine vllm"),
+        (("--model", "deepseek-ai/DeepSeek-V3"), "latent attention"),
+        (("-pp", "2"), "pipeline parallelism"),
+    ],
+)
+def test_what_no_gpu_would_help_is_said_before_one_is_asked_for(
+    words: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = MODEL[2:] if "--model" in words else MODEL
+    assert run(["profile", *model, *words]) == 2
+    error = capsys.readouterr().err
+    assert said in error
+    assert "CG990" not in error
+
+
+def test_the_need_is_not_below_what_was_measured(capsys: pytest.CaptureFixture[str]) -> None:
+    """An H200 had a peak of 15.94 GiB at 1,024 requests, and torch does not see all of it."""
+    assert run(["profile", *MODEL, "--max-num-seqs", "1024", "--dry-run", "--json", "-"]) == 0
+    assert json.loads(capsys.readouterr().out)["total_bytes"] > 15.94 * (1 << 30)

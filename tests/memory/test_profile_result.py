@@ -52,7 +52,7 @@ def test_records_are_measured_records() -> None:
     for name, one in records().items():
         read = profile_of({key: value for key, value in one.items() if key != "name"}, name)
         has_graphs = read.measured.graph_bytes is not None
-        assert has_graphs == name.startswith("vllm-"), "only vLLM's own graphs speak for vLLM"
+        assert has_graphs == (name.startswith("vllm-") and name.endswith("-all")), "only all of vLLM's own speak for it"
 
 
 def test_a_record_of_vllm_takes_the_place_of_the_estimates() -> None:

@@ -7,6 +7,9 @@ from typing import Any
 
 from ...errors import InputError
 
+CONTEXT_BYTES = 600 << 20
+"""The CUDA context, libraries and kernels of a process, about."""
+
 PROFILE_EXTRA = "pip install 'cgplan[profile]'"
 
 

@@ -11,6 +11,7 @@ from ...resolve import Resolution
 from ..estimates import Interval
 from ..graphs.memory import predict_graph_memory
 from .descriptors import Descriptor, by_mode, counts
+from .device import CONTEXT_BYTES
 
 
 @dataclass(frozen=True)
@@ -36,10 +37,13 @@ class Needs:
 
     @property
     def total_bytes(self) -> int | None:
-        """Weights, cache, the largest step and the graphs, at most."""
+        """Weights, cache, the largest step, the process's own memory, and the graphs at most, twice.
+
+        The decoder launches more kernels than vLLM's compiled model, and timing captures a second time.
+        """
         if self.weights_bytes is None or self.kv_bytes is None or self.step_bytes is None:
             return None
-        return self.weights_bytes + self.kv_bytes + self.step_bytes + self.graphs.high
+        return self.weights_bytes + self.kv_bytes + self.step_bytes + CONTEXT_BYTES + 2 * self.graphs.high
 
     def as_dict(self) -> dict[str, Any]:
         return {

@@ -71,7 +71,9 @@ def document(
     own = dict(engine_graphs or {})
     measured: dict[str, Any] = {"total_bytes": machine.get("total_bytes")}
     if own:
-        measured |= {"graph_bytes": own.get("took_bytes"), "graph_estimate_bytes": own.get("estimate_bytes")}
+        everything = bool(ranks) and len(ranks[0].captured) == len(every)
+        measured["graph_estimate_bytes"] = own.get("estimate_bytes")
+        measured["graph_bytes"] = own.get("took_bytes") if everything else None  # some are no measure of all
     return {
         "schema_version": SCHEMA_VERSION,
         "source": source,

@@ -8,12 +8,10 @@ from typing import Any
 from ....vocabulary import CUDAGraphMode
 from ..cuda_graphs import kernel_nodes, new_graph, recorded
 from ..descriptors import Descriptor
+from ..device import CONTEXT_BYTES
 from ..engine import Made, Prepared
 from .decoder import Between, Decoder
 from .shape import DecoderShape
-
-CONTEXT_BYTES = 600 << 20
-"""The CUDA context, libraries and kernels of a process, about."""
 
 
 class SyntheticEngine:

@@ -106,7 +106,11 @@ def shape_of(deployment: Deployment, max_tokens: int) -> tuple[DecoderShape, tup
         raise _cannot(
             f"{model.num_attention_heads} heads over {ranks} ranks", "choose -tp so that it divides the heads"
         )
-    notes = []
+    notes = ["the output head is left out, as it is outside vLLM's graphs"]
+    if deployment.enable_lora:
+        notes.append("adapters are left out")
+    if deployment.kv_cache_dtype not in ("auto", model.dtype):
+        notes.append(f"the KV cache is {model.dtype}, not {deployment.kv_cache_dtype}")
     if model.quantization is not None:
         notes.append(f"weights are {model.dtype}, not {model.quantization}: their kernels differ")
     if model.is_multimodal_model:
@@ -125,6 +129,7 @@ def shape_of(deployment: Deployment, max_tokens: int) -> tuple[DecoderShape, tup
         max_tokens=max_tokens,
         ranks=ranks,
         bias=model.model_type.startswith("qwen2"),
+        gated=model.weights.gated_mlp if model.weights is not None else True,
     )
     return _with_experts(shape, model), tuple(notes)
 
