@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from cgplan import Deployment, gpu, load_model, plan, resolve
-from cgplan.memory.budget.measured_record import profile_of
+from cgplan import Deployment, InputError, gpu, load_model, plan, resolve
+from cgplan.memory.budget.measured_record import check_fits, profile_of
 from cgplan.memory.estimates import MIB
 from cgplan.memory.profile.descriptors import Descriptor, descriptors_of
 from cgplan.memory.profile.extrapolate import Captured
@@ -110,3 +110,23 @@ def test_the_slowest_rank_counts_as_the_cost() -> None:
     made = document(deployment, resolution, every, ranks, machine={}, sample="auto", source="here")
     assert made["profile"]["cost_seconds"] == {"full": {"8": 0.25}, "piecewise": {}, "eager": {"8": 0.5}}
     assert CUDAGraphMode.FULL in {one.mode for one in every}
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"enable_lora": True, "max_loras": 4},
+        {"dtype": "float16"},
+        {"kv_cache_dtype": "fp8"},
+        {"attention_backend": "TRITON_ATTN"},
+        {"quantization": "fp8"},
+    ],
+)
+def test_a_record_of_another_deployment_is_refused(changed: dict[str, Any]) -> None:
+    deployment, resolution, every = llama()
+    made = document(deployment, resolution, every, [], machine={}, sample="auto", source="here")
+    record = profile_of(made, "record")
+    check_fits(record, deployment, resolution, "--profile")
+    other = deployment.model_copy(update=changed)
+    with pytest.raises(InputError, match="another deployment"):
+        check_fits(record, other, resolve(other), "--profile")

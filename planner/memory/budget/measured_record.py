@@ -43,6 +43,11 @@ class Fingerprint(_Part):
     cudagraph_mode: str | None = None
     capture_sizes: list[int] | None = None
     runner: str | None = None
+    graphs: dict[str, int] | None = None
+    attention_backend: str | None = None
+    dtype: str | None = None
+    quantization: str | None = None
+    kv_cache_dtype: str | None = None
 
 
 class MeasuredBytes(_Part):
@@ -143,6 +148,11 @@ def fingerprint_of(deployment: Deployment, resolution: Resolution) -> Mapping[st
         "cudagraph_mode": resolution.cudagraph_mode.value,
         "capture_sizes": list(resolution.capture_sizes),
         "runner": resolution.runner.value,
+        "graphs": {str(mode): len(graphs) for mode, graphs in resolution.captures.items()},
+        "attention_backend": resolution.backend.name,
+        "dtype": deployment.model.dtype if deployment.dtype == "auto" else deployment.dtype,
+        "quantization": deployment.quantization or deployment.model.quantization or "none",
+        "kv_cache_dtype": deployment.kv_cache_dtype,
     }
 
 
