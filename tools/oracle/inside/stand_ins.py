@@ -121,7 +121,7 @@ def install_capability_ops(torch: Any) -> list[Any]:
 
 def install_missing_ops() -> None:
     """Inert ops for the rest. Only after vLLM's modules are imported: some of them ask whether an op exists."""
-    from torch import _ops  # type: ignore[import-not-found]
+    from torch import _ops
 
     namespace: Any = _ops._OpNamespace
     found = namespace.__getattr__
