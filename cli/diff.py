@@ -12,7 +12,7 @@ from cgplan.releases import SUPPORTED
 
 from .decorate import with_deployment
 from .options import DeploymentOptions, LaunchOption
-from .output_options import OUTPUT, JsonInPanelOption
+from .output_options import OUTPUT, JsonInPanelOption, MarkdownInPanelOption
 from .pasted import pasted
 from .request import Asked, deployment_of, launch_of, request_of_releases
 from .values import release
@@ -69,9 +69,7 @@ def command(
             show_default=False,
         ),
     ] = None,
-    as_markdown: Annotated[
-        bool, typer.Option("--markdown", help="Markdown on stdout.", rich_help_panel=OUTPUT, show_default=False)
-    ] = False,
+    as_markdown: MarkdownInPanelOption = False,
     as_json: JsonInPanelOption = False,
     fail_on_change: Annotated[
         bool,

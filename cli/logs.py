@@ -17,7 +17,7 @@ from . import pasted
 from .decorate import with_deployment
 from .logs_metrics import MetricsOption, gather, show_workload, step_tap, workload_document, workload_markdown
 from .options import DeploymentOptions
-from .output_options import OUTPUT, JsonInPanelOption
+from .output_options import FailOnOption, JsonInPanelOption, MarkdownInPanelOption
 from .severities import SEVERITIES, severity
 
 if TYPE_CHECKING:
@@ -80,16 +80,9 @@ def command(
     ] = None,
     no_plan: Annotated[bool, _log_option("--no-plan", help="Only what the log says.")] = False,
     metrics: MetricsOption = None,
-    as_markdown: Annotated[
-        bool, typer.Option("--markdown", help="Markdown on stdout.", rich_help_panel=OUTPUT, show_default=False)
-    ] = False,
+    as_markdown: MarkdownInPanelOption = False,
     as_json: JsonInPanelOption = False,
-    fail_on: Annotated[
-        str,
-        typer.Option(
-            "--fail-on", help="never, error, warning or info: exit 1 on such a finding.", rich_help_panel=OUTPUT
-        ),
-    ] = "error",
+    fail_on: FailOnOption = "error",
 ) -> int:
     """Read what vLLM printed when it started: what happened, what the graphs took, and where the plan differs.
 

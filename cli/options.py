@@ -9,44 +9,45 @@ from typing import Annotated, Any, Optional
 import typer
 
 
-def _flag(*names: str, panel: str, help: str, **more: Any) -> Any:
+def flag(*names: str, panel: str, help: str, **more: Any) -> Any:
+    """An option in a panel of the help, without its default."""
     return typer.Option(*names, help=help, rich_help_panel=panel, show_default=False, **more)
 
 
 def _model(*names: str, help: str, **more: Any) -> Any:
-    return _flag(*names, panel="Model", help=help, **more)
+    return flag(*names, panel="Model", help=help, **more)
 
 
 def _machine(*names: str, help: str, **more: Any) -> Any:
-    return _flag(*names, panel="Machine and release", help=help, **more)
+    return flag(*names, panel="Machine and release", help=help, **more)
 
 
 def _batch(*names: str, help: str, **more: Any) -> Any:
-    return _flag(*names, panel="Batches", help=help, **more)
+    return flag(*names, panel="Batches", help=help, **more)
 
 
 def _graph(*names: str, help: str, **more: Any) -> Any:
-    return _flag(*names, panel="Compilation and CUDA graphs", help=help, **more)
+    return flag(*names, panel="Compilation and CUDA graphs", help=help, **more)
 
 
 def _attention(*names: str, help: str, **more: Any) -> Any:
-    return _flag(*names, panel="Attention and KV cache", help=help, **more)
+    return flag(*names, panel="Attention and KV cache", help=help, **more)
 
 
 def _parallel(*names: str, help: str, **more: Any) -> Any:
-    return _flag(*names, panel="Parallelism", help=help, **more)
+    return flag(*names, panel="Parallelism", help=help, **more)
 
 
 def _draft(*names: str, help: str, **more: Any) -> Any:
-    return _flag(*names, panel="Speculative decoding and LoRA", help=help, **more)
+    return flag(*names, panel="Speculative decoding and LoRA", help=help, **more)
 
 
 def _media(*names: str, help: str, **more: Any) -> Any:
-    return _flag(*names, panel="Images, video and audio", help=help, **more)
+    return flag(*names, panel="Images, video and audio", help=help, **more)
 
 
 def _offload(*names: str, help: str, **more: Any) -> Any:
-    return _flag(*names, panel="Weights on the CPU", help=help, **more)
+    return flag(*names, panel="Weights on the CPU", help=help, **more)
 
 
 # Python 3.10 and typer read `X | None` well, but `Optional` keeps the lines below short.

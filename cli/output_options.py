@@ -14,3 +14,12 @@ JsonOption = Annotated[bool, typer.Option("--json", help="JSON on stdout, nothin
 JsonInPanelOption = Annotated[
     bool, typer.Option("--json", help="JSON on stdout, nothing else.", rich_help_panel=OUTPUT, show_default=False)
 ]
+
+MarkdownInPanelOption = Annotated[
+    bool, typer.Option("--markdown", help="Markdown on stdout.", rich_help_panel=OUTPUT, show_default=False)
+]
+
+FailOnOption = Annotated[
+    str,
+    typer.Option("--fail-on", help="never, error, warning or info: exit 1 on such a finding.", rich_help_panel=OUTPUT),
+]

@@ -11,8 +11,9 @@ from cgplan.errors import InputError, as_fix
 from cgplan.report.words import as_option, sentence
 
 from .decorate import with_deployment
-from .options import DeploymentOptions, LaunchOption
-from .output_options import OUTPUT, JsonInPanelOption
+from .memory_flags import MemoryFlagOptions
+from .options import DeploymentOptions, LaunchOption, flag
+from .output_options import FailOnOption, JsonInPanelOption, MarkdownInPanelOption
 from .pasted import pasted
 from .plan_inputs import Planned, memory_options, planned, planned_other
 from .severities import SEVERITIES, severity
@@ -35,72 +36,32 @@ Exit codes:
   1  it does not start by the best estimate, or a finding at or above --fail-on (by default an error)
   2  bad usage or input, or vLLM would refuse before it looks at memory
 """
-MEMORY = "Memory"
-MEASURED = "Measured values"
 ASKED = "Questions"
 
 _Text = Optional[str]  # noqa: UP045
 
 
-def _memory(flag: str, help: str, panel: str = MEMORY, metavar: str = "N") -> Any:
-    return typer.Option(flag, metavar=metavar, help=help, rich_help_panel=panel, show_default=False)
-
-
 @with_deployment
 def command(
-    options: DeploymentOptions,
+    options: MemoryFlagOptions,
     *,
     context: typer.Context,
     launch: LaunchOption = None,
-    gpu_memory_utilization: Annotated[
-        _Text, _memory("--gpu-memory-utilization", "Share of the GPU that vLLM asks for, above 0 to 1.", metavar="X")
-    ] = None,
-    kv_cache_memory_bytes: Annotated[
-        _Text, _memory("--kv-cache-memory-bytes", "KV cache of each GPU, in the place of what is left.")
-    ] = None,
-    kv_bytes: Annotated[
-        _Text, _memory("--kv-bytes", "Bytes of KV cache of each GPU that are known; the budget is left out.")
-    ] = None,
-    weights_bytes: Annotated[_Text, _memory("--weights-bytes", "Weights of one GPU.", MEASURED)] = None,
-    activation_bytes: Annotated[
-        _Text, _memory("--activation-bytes", "Peak activation of one GPU, without the estimate of graphs.", MEASURED)
-    ] = None,
-    non_torch_bytes: Annotated[_Text, _memory("--non-torch-bytes", "Memory outside torch.", MEASURED)] = None,
-    graph_bytes: Annotated[_Text, _memory("--graph-bytes", "What capture takes.", MEASURED)] = None,
-    graph_estimate_bytes: Annotated[
-        _Text, _memory("--graph-estimate-bytes", "What vLLM estimates for its graphs.", MEASURED)
-    ] = None,
-    free_bytes: Annotated[_Text, _memory("--free-bytes", "Free memory of the GPU before the start.", MEASURED)] = None,
-    total_bytes: Annotated[_Text, _memory("--total-bytes", "Memory of the GPU as CUDA has it.", MEASURED)] = None,
-    profile: Annotated[
-        _Text, _memory("--profile", "A measured record of this deployment, JSON.", MEASURED, metavar="FILE")
-    ] = None,
-    weights: Annotated[
-        _Text,
-        _memory(
-            "--weights", "Folder of the model's safetensors files; their headers are read.", MEASURED, metavar="DIR"
-        ),
-    ] = None,
     what_if: Annotated[
         _Text,
-        _memory(
-            "--what-if", "One option over values: max-num-seqs=64,128 or 64..512:64.", ASKED, metavar="FLAG=VALUES"
+        flag(
+            "--what-if",
+            panel=ASKED,
+            metavar="FLAG=VALUES",
+            help="One option over values: max-num-seqs=64,128 or 64..512:64.",
         ),
     ] = None,
     compare_with: Annotated[
-        _Text,
-        _memory("--compare-with", "Another deployment beside this one.", ASKED, metavar="FILE|LINE"),
+        _Text, flag("--compare-with", panel=ASKED, metavar="FILE|LINE", help="Another deployment beside this one.")
     ] = None,
-    as_markdown: Annotated[
-        bool, typer.Option("--markdown", help="Markdown on stdout.", rich_help_panel=OUTPUT, show_default=False)
-    ] = False,
+    as_markdown: MarkdownInPanelOption = False,
     as_json: JsonInPanelOption = False,
-    fail_on: Annotated[
-        str,
-        typer.Option(
-            "--fail-on", help="never, error, warning or info: exit 1 on such a finding.", rich_help_panel=OUTPUT
-        ),
-    ] = "error",
+    fail_on: FailOnOption = "error",
 ) -> int:
     """Show where the memory of each GPU goes, how much KV cache is left, and whether vLLM starts.
 
@@ -108,20 +69,7 @@ def command(
     """
     lowest = severity(fail_on)
     _check_asked(options, what_if, compare_with, as_json=as_json, as_markdown=as_markdown)
-    memory = memory_options(
-        gpu_memory_utilization=gpu_memory_utilization,
-        kv_cache_memory_bytes=kv_cache_memory_bytes,
-        kv_bytes=kv_bytes,
-        weights_bytes=weights_bytes,
-        activation_bytes=activation_bytes,
-        non_torch_bytes=non_torch_bytes,
-        graph_bytes=graph_bytes,
-        graph_estimate_bytes=graph_estimate_bytes,
-        free_bytes=free_bytes,
-        total_bytes=total_bytes,
-        profile=profile,
-        weights=weights,
-    )
+    memory = memory_options(options)
     other = planned_other(options, memory, compare_with) if compare_with is not None else None
     first = planned(options, memory, pasted(context), launch)
     found = _what_if(first, what_if)

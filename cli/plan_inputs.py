@@ -19,6 +19,7 @@ from cgplan.memory.request import MemoryRequest
 
 from . import values
 from .launched import is_launch_file
+from .memory_flags import CacheSizeOptions, MemoryFlagOptions
 from .options import DeploymentOptions
 from .pasted import Pasted
 from .request import Asked, request_of
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from cgplan.memory.budget.weights import Weights
 
 MEASURED = ("weights", "activation", "non_torch", "graphs", "graph_estimate", "free", "total")
-OPTION_OF = {"graphs": "--graph-bytes"}
 NOT_LOOKED_AT = "max_model_len auto: the model's own length is taken; what fits is not looked at."
 SIZES = "give bytes, 21.88GiB, or 2G for 2 GiB and 2g for 2,000,000,000; K, M, T and k, m, t likewise"
 OF_VLLM = "--kv-cache-memory-bytes"
@@ -71,12 +71,14 @@ class Planned:
     assumptions: tuple[str, ...]
 
 
-def memory_options(**given: str | None) -> MemoryOptions:
-    """The options by the name of their parameter.
+def memory_options(options: CacheSizeOptions) -> MemoryOptions:
+    """The options of memory, read; those that the command does not have count as not given.
 
     Raises:
         InputError: a value cannot be read, or two of them exclude each other.
     """
+    names = (*CacheSizeOptions.__annotations__, *MemoryFlagOptions.__annotations__)
+    given: dict[str, str | None] = {name: getattr(options, name, None) for name in names}
     sizes = {name: _size(name, given) for name in MEASURED}
     known = Measured(**sizes, source="as given")
     found = MemoryOptions(

@@ -99,12 +99,34 @@ def command(
         raise InputError(
             "--real-weights goes with --engine vllm", code="CG905", where="--real-weights", fix="add --engine vllm"
         )
+    if engine == "vllm":
+        _take_installed_release(options)
     asked = request_of(options, pasted(context), launch)
     run = _Run(options, asked, engine, target, sample, values.whole(device, "--device"), real_weights)
     sizes = run.sizes(times)
     if dry_run:
         return run.dry(json)
     return run.measured(sizes, json)
+
+
+def _take_installed_release(options: DeploymentOptions) -> None:
+    """The graphs are those that the installed vLLM captures, so its rules hold.
+
+    Raises:
+        InputError: CG995, there is none that can be profiled, or --vllm names another.
+    """
+    from cgplan.memory.profile.vllm_engine import base_of, installed_version
+    from cgplan.releases import canonical
+
+    here = canonical(base_of(installed_version()))
+    if options.vllm is not None and canonical(options.vllm) != here:
+        raise InputError(
+            f"--vllm says {options.vllm}, and vLLM {here} is installed",
+            code="CG995",
+            where="--vllm",
+            fix="leave it out, or use --engine synthetic",
+        )
+    options.vllm = here
 
 
 def _check_choice(flag: str, given: str, known: Sequence[str]) -> None:

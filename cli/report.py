@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Optional
+from typing import TYPE_CHECKING, Annotated, NamedTuple, Optional
 
 import typer
 
@@ -13,8 +13,9 @@ from cgplan.inputs.safe_json import read_object
 from cgplan.report.words import sentence
 
 from .decorate import with_deployment
-from .options import DeploymentOptions, LaunchOption
-from .output_options import OUTPUT
+from .memory_flags import MEASURED, MemoryFlagOptions
+from .options import DeploymentOptions, LaunchOption, flag
+from .output_options import OUTPUT, FailOnOption, MarkdownInPanelOption
 from .pasted import pasted
 from .plan_inputs import Planned, memory_options, planned
 from .severities import SEVERITIES, severity
@@ -40,71 +41,37 @@ Exit codes:
   1  a finding at or above --fail-on, or with it a deployment that does not start
   2  bad usage or input, or vLLM would refuse before it looks at memory
 """
-MEMORY = "Memory"
-MEASURED = "Measured values"
 HTML, MARKDOWN = (".html", ".htm"), (".md", ".markdown")
 
 _Text = Optional[str]  # noqa: UP045
 
 
-def _option(flag: str, help: str, panel: str, metavar: str = "N") -> Any:
-    return typer.Option(flag, metavar=metavar, help=help, rich_help_panel=panel, show_default=False)
-
-
 @with_deployment
 def command(
-    options: DeploymentOptions,
+    options: MemoryFlagOptions,
     *,
     context: typer.Context,
     launch: LaunchOption = None,
     output: Annotated[
         Optional[list[str]],  # noqa: UP045
-        _option("--output", "Write the page: FILE.html or FILE.md; may be given for each.", OUTPUT, "FILE"),
+        flag(
+            "--output",
+            panel=OUTPUT,
+            metavar="FILE",
+            help="Write the page: FILE.html or FILE.md; may be given for each.",
+        ),
     ] = None,
-    as_markdown: Annotated[
-        bool, typer.Option("--markdown", help="Markdown on stdout.", rich_help_panel=OUTPUT, show_default=False)
-    ] = False,
-    profile: Annotated[
-        _Text, _option("--profile", "A record of `cgplan profile`: its times and answers.", MEASURED, "FILE")
-    ] = None,
+    as_markdown: MarkdownInPanelOption = False,
     workload: Annotated[
         Optional[list[str]],  # noqa: UP045
-        _option(
+        flag(
             "--workload",
-            "Steps of a server: a log with tables, text of /metrics (FILE or URL), CSV or JSON.",
-            MEASURED,
-            "FILE",
+            panel=MEASURED,
+            metavar="FILE",
+            help="Steps of a server: a log with tables, text of /metrics (FILE or URL), CSV or JSON.",
         ),
     ] = None,
-    gpu_memory_utilization: Annotated[
-        _Text, _option("--gpu-memory-utilization", "Share of the GPU that vLLM asks for, above 0 to 1.", MEMORY, "X")
-    ] = None,
-    kv_cache_memory_bytes: Annotated[
-        _Text, _option("--kv-cache-memory-bytes", "KV cache of each GPU, in the place of what is left.", MEMORY)
-    ] = None,
-    kv_bytes: Annotated[
-        _Text, _option("--kv-bytes", "Bytes of KV cache of each GPU that are known; the budget is left out.", MEMORY)
-    ] = None,
-    weights_bytes: Annotated[_Text, _option("--weights-bytes", "Weights of one GPU.", MEASURED)] = None,
-    activation_bytes: Annotated[
-        _Text, _option("--activation-bytes", "Peak activation of one GPU, without the estimate of graphs.", MEASURED)
-    ] = None,
-    non_torch_bytes: Annotated[_Text, _option("--non-torch-bytes", "Memory outside torch.", MEASURED)] = None,
-    graph_bytes: Annotated[_Text, _option("--graph-bytes", "What capture takes.", MEASURED)] = None,
-    graph_estimate_bytes: Annotated[
-        _Text, _option("--graph-estimate-bytes", "What vLLM estimates for its graphs.", MEASURED)
-    ] = None,
-    free_bytes: Annotated[_Text, _option("--free-bytes", "Free memory of the GPU before the start.", MEASURED)] = None,
-    total_bytes: Annotated[_Text, _option("--total-bytes", "Memory of the GPU as CUDA has it.", MEASURED)] = None,
-    weights: Annotated[
-        _Text, _option("--weights", "Folder of the model's safetensors files; their headers are read.", MEASURED, "DIR")
-    ] = None,
-    fail_on: Annotated[
-        str,
-        typer.Option(
-            "--fail-on", help="never, error, warning or info: exit 1 on such a finding.", rich_help_panel=OUTPUT
-        ),
-    ] = "never",
+    fail_on: FailOnOption = "never",
 ) -> int:
     """Write a page on a deployment: its CUDA graphs, which batches run in them, its memory, and what was found.
 
@@ -117,26 +84,13 @@ def command(
             "a report works the blocks out, and --num-gpu-blocks would be left out", code="CG905",
             where="--num-gpu-blocks", fix="give --num-gpu-blocks-override where vLLM is given it, or --kv-bytes",
         )  # fmt: skip
-    memory = memory_options(
-        gpu_memory_utilization=gpu_memory_utilization,
-        kv_cache_memory_bytes=kv_cache_memory_bytes,
-        kv_bytes=kv_bytes,
-        weights_bytes=weights_bytes,
-        activation_bytes=activation_bytes,
-        non_torch_bytes=non_torch_bytes,
-        graph_bytes=graph_bytes,
-        graph_estimate_bytes=graph_estimate_bytes,
-        free_bytes=free_bytes,
-        total_bytes=total_bytes,
-        profile=profile,
-        weights=weights,
-    )
+    memory = memory_options(options)
     if any(target.is_html for target in targets):
         from cgplan.report.html.charts import check_library
 
         check_library()
     first = planned(options, memory, pasted(context), launch)
-    facts = _facts(first, profile, workload or ())
+    facts = _facts(first, options.profile, workload or ())
     _write(_masked(facts, options), targets)
     from cgplan.report.html.document import findings_of
 

@@ -15,7 +15,7 @@ from cgplan.report.words import as_option, sentence
 from . import values
 from .decorate import with_deployment
 from .options import DeploymentOptions, LaunchOption
-from .output_options import OUTPUT, JsonInPanelOption
+from .output_options import OUTPUT, FailOnOption, JsonInPanelOption
 from .pasted import pasted
 from .request import Asked, request_of
 from .severities import SEVERITIES, severity
@@ -59,12 +59,7 @@ def command(
         typer.Option("--explain", help="What each rule changed, and why.", rich_help_panel=OUTPUT, show_default=False),
     ] = False,
     as_json: JsonInPanelOption = False,
-    fail_on: Annotated[
-        str,
-        typer.Option(
-            "--fail-on", help="never, error, warning or info: exit 1 on such a finding.", rich_help_panel=OUTPUT
-        ),
-    ] = "never",
+    fail_on: FailOnOption = "never",
 ) -> int:
     """Show which CUDA graphs vLLM will capture, which batches run in them, and why.
 

@@ -15,8 +15,9 @@ from cgplan.report.words import as_option, sentence
 
 from . import values
 from .decorate import with_deployment
-from .options import DeploymentOptions, LaunchOption
-from .output_options import OUTPUT, JsonInPanelOption
+from .memory_flags import CacheSizeOptions
+from .options import LaunchOption, flag
+from .output_options import JsonInPanelOption, MarkdownInPanelOption
 from .pasted import Pasted, pasted
 from .plan_inputs import memory_options, planned, size
 from .request import Asked, request_of
@@ -46,52 +47,47 @@ _Text = Optional[str]  # noqa: UP045
 _Texts = Optional[list[str]]  # noqa: UP045
 
 
-def _option(flag: str, help: str, panel: str = CHOICE, metavar: str = "N") -> Any:
-    return typer.Option(flag, metavar=metavar, help=help, rich_help_panel=panel, show_default=False)
+def _choice(name: str, help: str, metavar: str = "N") -> Any:
+    return flag(name, panel=CHOICE, help=help, metavar=metavar)
+
+
+def _traffic_option(name: str, help: str, metavar: str) -> Any:
+    return flag(name, panel=TRAFFIC, help=help, metavar=metavar)
 
 
 @with_deployment
 def command(
-    options: DeploymentOptions,
+    options: CacheSizeOptions,
     *,
     context: typer.Context,
     launch: LaunchOption = None,
     workload: Annotated[
         _Texts,
-        _option(
+        _traffic_option(
             "--workload",
             "Log with tables of --cudagraph-metrics, text of /metrics, CSV or JSON; - is stdin. Repeatable: a mixture.",
-            TRAFFIC,
             "FILE[@WEIGHT]",
         ),
     ] = None,
     shape: Annotated[
-        _Text, _option("--shape", "In its place: steady, bursty, low, uniform or bimodal.", TRAFFIC, "NAME")
+        _Text, _traffic_option("--shape", "In its place: steady, bursty, low, uniform or bimodal.", "NAME")
     ] = None,
     spread: Annotated[
         _Text,
-        _option("--spread", "Share of steps of any size to choose for beside the traffic; default 0.05.", TRAFFIC, "X"),
+        _traffic_option("--spread", "Share of steps of any size to choose for beside the traffic; default 0.05.", "X"),
     ] = None,
     profile: Annotated[
-        _Text, _option("--profile", "Record of `cgplan profile`: the cost is then seconds.", metavar="FILE")
+        _Text, _choice("--profile", "Record of `cgplan profile`: the cost is then seconds.", metavar="FILE")
     ] = None,
-    must: Annotated[_Text, _option("--must", "Sizes that the list has to have: 8,16.", metavar="N,...")] = None,
-    max_graphs: Annotated[_Text, _option("--max-graphs", "Most graphs; default: as many as today.")] = None,
+    must: Annotated[_Text, _choice("--must", "Sizes that the list has to have: 8,16.", metavar="N,...")] = None,
+    max_graphs: Annotated[_Text, _choice("--max-graphs", "Most graphs; default: as many as today.")] = None,
     max_graph_memory: Annotated[
-        _Text, _option("--max-graph-memory", "Most memory of the graphs, 400M or 1G.", metavar="BYTES")
+        _Text, _choice("--max-graph-memory", "Most memory of the graphs, 400M or 1G.", metavar="BYTES")
     ] = None,
     max_startup: Annotated[
-        _Text, _option("--max-startup", "Most seconds that capture may take.", metavar="SECONDS")
+        _Text, _choice("--max-startup", "Most seconds that capture may take.", metavar="SECONDS")
     ] = None,
-    gpu_memory_utilization: Annotated[
-        _Text, _option("--gpu-memory-utilization", "Share of the GPU that vLLM asks for.", "Memory", "X")
-    ] = None,
-    kv_cache_memory_bytes: Annotated[
-        _Text, _option("--kv-cache-memory-bytes", "KV cache of each GPU, in the place of what is left.", "Memory")
-    ] = None,
-    as_markdown: Annotated[
-        bool, typer.Option("--markdown", help="Markdown on stdout.", rich_help_panel=OUTPUT, show_default=False)
-    ] = False,
+    as_markdown: MarkdownInPanelOption = False,
     as_json: JsonInPanelOption = False,
 ) -> int:
     """Choose cudagraph_capture_sizes for measured traffic, and show what it gains beside today's list.
@@ -105,8 +101,7 @@ def command(
     limits = _limits(max_graphs, max_graph_memory, max_startup)
     sizes = values.numbers(must, "--must") if must is not None else ()
     share = SPREAD if spread is None else _share(spread)
-    memory = {"gpu_memory_utilization": gpu_memory_utilization, "kv_cache_memory_bytes": kv_cache_memory_bytes}
-    asked, request = _asked(options, memory, line, launch)
+    asked, request = _asked(options, line, launch)
     record = _record(profile) if profile is not None else None
     traffic = _traffic(workload, shape, asked)
     found = tune_of(asked.deployment, traffic, limits, sizes, record, request, share)
@@ -124,7 +119,7 @@ def command(
 
 
 def _check_asked(
-    options: DeploymentOptions, workload: list[str] | None, shape: str | None, *, as_json: bool, as_markdown: bool
+    options: CacheSizeOptions, workload: list[str] | None, shape: str | None, *, as_json: bool, as_markdown: bool
 ) -> None:
     if as_json and as_markdown:
         message = "--json and --markdown exclude each other"
@@ -161,11 +156,9 @@ def _share(text: str) -> float:
     return value
 
 
-def _asked(
-    options: DeploymentOptions, memory: dict[str, str | None], line: Pasted, which: str | None
-) -> tuple[Asked, MemoryRequest]:
+def _asked(options: CacheSizeOptions, line: Pasted, which: str | None) -> tuple[Asked, MemoryRequest]:
     """The deployment, and what is asked of its memory. A model whose graphs alone are known is tuned without memory."""
-    given = memory_options(**memory)
+    given = memory_options(options)
     try:
         made = planned(options, given, line, which)
     except InputError as error:

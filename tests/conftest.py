@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 ROOT = Path(__file__).parent.parent
@@ -18,3 +20,19 @@ settings.register_profile(
 )
 settings.register_profile("deep", max_examples=1500, deadline=None, suppress_health_check=SLOW_IS_FINE)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+
+@pytest.fixture
+def cgplan(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[int, str, str]]:
+    """Run a command line: (exit status, stdout, stderr)."""
+    from cgplan.cli.app import run
+
+    monkeypatch.setattr("cgplan.inputs.devices.detect", lambda: None)
+    monkeypatch.setenv("COLUMNS", "120")
+
+    def call(*words: str) -> tuple[int, str, str]:
+        status = run(list(words))
+        out, err = capsys.readouterr()
+        return status, out, err
+
+    return call

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..inputs.launches.asked import Located
-from ..inputs.launches.launch import Span
 from ..inputs.serve_args import Given
 from .diagnostic import ConfigEdit, Related, TokenEdit
 from .subject import Subject
@@ -85,13 +84,6 @@ def related(subject: Subject, message: str, *dests: str) -> tuple[Related, ...]:
         if at is not None:
             return (Related(at, message),)
     return ()
-
-
-def span_of_options(subject: Subject, first: int, last: int) -> Located:
-    """The stretch from token `first` to token `last` of the launch."""
-    tokens = subject.launch.tokens
-    start, end = tokens[first].span, tokens[last].span
-    return Located(subject.launch.source, Span(start.start, end.end, start.line, start.column))
 
 
 def change_value(subject: Subject, dest: str, texts: Sequence[str], config_value: Any = None) -> Edits:

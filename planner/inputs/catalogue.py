@@ -8,7 +8,7 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -85,6 +85,11 @@ def load(model_id: str, *, runner: str = "auto", completed: bool = True) -> Mode
     known = _by_folded_id().get(_fold(model_id))
     if known is None:
         raise _unknown(model_id)
+    return _shape(known, runner, completed)
+
+
+@lru_cache(maxsize=64)  # a folder of manifests names the same few models again and again; shapes are frozen
+def _shape(known: str, runner: str, completed: bool) -> ModelShape:
     record = _catalogue()[known]
     added, why = _COMPLETED.get(known, ({}, "")) if completed else ({}, "")
     shape = shape_of({**added, **_config(record)}, name=known, runner=runner, where=known)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import NamedTuple
 
 
@@ -51,7 +51,3 @@ class Note(NamedTuple):
 def tokens_of(texts: Iterable[str], first: int = 0) -> list[Token]:
     """Tokens of the command line; the first one has index `first`."""
     return [Token(text, Place(index)) for index, text in enumerate(texts, first)]
-
-
-def texts_of(tokens: Sequence[Token]) -> list[str]:
-    return [token.text for token in tokens]

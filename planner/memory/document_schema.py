@@ -9,6 +9,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from ..resolve.document_schema import FindingPart
+
 
 class _Part(BaseModel):
     model_config = ConfigDict(extra="forbid")
@@ -144,16 +146,6 @@ class WhatIfPart(_Part):
 
     flag: str
     rows: list[NamedOutcomePart]
-
-
-class FindingPart(_Part):
-    """Something the operator should know."""
-
-    code: str
-    severity: Literal["info", "warning", "error"]
-    message: str
-    fix: str | None
-    where: str | None
 
 
 class PlanDocument(_Part):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-KIB = 1 << 10
 MIB = 1 << 20
 GIB = 1 << 30
 

@@ -8,6 +8,7 @@ from ..compare.changes import Comparison, Note
 from ..compare.fields import SECTIONS
 from ..trace import RULES
 from . import diff_words as words
+from .markdown_table import cell
 
 
 def comparison_page(comparison: Comparison, model: str, gpu: str, assumptions: Iterable[str] = ()) -> str:
@@ -41,14 +42,6 @@ def notes_page(first: str, last: str, notes: Sequence[Note]) -> str:
             lines += ["", f"## {release}", ""]
         lines.append(_item(line.code, line.happened, line.title, line.facts))
     return "\n".join(lines) + "\n"
-
-
-def cell(text: str) -> str:
-    """Text that cannot break a table or start markup."""
-    clean = "".join(c if c.isprintable() else " " for c in text)
-    for sign in ("\\", "|", "<", ">", "`", "*", "_", "[", "]"):
-        clean = clean.replace(sign, f"\\{sign}")
-    return clean
 
 
 def _table(comparison: Comparison) -> list[str]:

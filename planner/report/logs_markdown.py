@@ -9,9 +9,9 @@ from ..startup.analysis import StartReport
 from ..startup.record import StartupLog
 from ..trace import Finding
 from . import logs_words as words
-from .diff_markdown import cell
 from .logs_plan_rows import agreed, plan_rows
 from .logs_secrets import LogSecrets
+from .markdown_table import cell, table
 from .words import as_option, sentence
 
 
@@ -104,7 +104,4 @@ class _Page:
         return ["", f"### {heading}", "", *listed] if listed else []
 
     def _table(self, head: Sequence[str], rows: Iterable[Sequence[str]], right: Iterable[int]) -> list[str]:
-        wanted = set(right)
-        marks = ["---:" if at in wanted else "---" for at in range(len(head))]
-        lines = [f"| {' | '.join(self.cell(text) for text in head)} |", f"|{'|'.join(marks)}|"]
-        return lines + [f"| {' | '.join(self.cell(text) for text in row)} |" for row in rows]
+        return table(head, rows, frozenset(right), self.cell)

@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from ..resolve.document_schema import FindingPart
 from ..workload.document_schema import StepsPart
 
 
@@ -82,16 +83,6 @@ class RankPart(_Part):
     graphs: list[ProfiledPart]
     captured: list[CapturedPart]
     attention_backends: list[str]
-
-
-class FindingPart(_Part):
-    """Something the operator should know."""
-
-    code: str
-    severity: Literal["info", "warning", "error"]
-    message: str
-    fix: str | None
-    where: str | None
 
 
 class CrashPart(_Part):

@@ -9,7 +9,7 @@ from ..memory.plan import CapacityPlan
 from ..memory.what_if import BuyBack
 from ..trace import Finding
 from . import plan_words as words
-from .diff_markdown import cell
+from .markdown_table import cell, table
 from .plan_compared import compared_rows
 from .plan_text import Titles, WhatIf
 from .words import as_option, sentence
@@ -29,20 +29,20 @@ def page(
     lines += _findings(made.findings)
     rows = words.budget_rows(made)
     if rows:
-        lines += ["", *_table(words.budget_head(made), rows, right=(2, 3, 4))]
+        lines += ["", *table(words.budget_head(made), rows, right=(2, 3, 4))]
     lines += ["", *(f"- {name}: {cell(text)}" for name, text in words.cache_lines(made))]
     lengths = words.lengths(made)
     if len(lengths) > 1:
-        lines += ["", *_table(("tokens a request", "requests at once"), lengths, right=(0, 1))]
+        lines += ["", *table(("tokens a request", "requests at once"), lengths, right=(0, 1))]
     graphs = [line for line in (*words.graph_lines(made), words.time_line(made)) if line]
     if graphs:
         lines += ["", "## CUDA graphs", "", *(f"- {cell(line)}" for line in graphs)]
     if bought:
         head = (*words.BOUGHT_HEAD[:-1], "cost")
-        lines += ["", *_table(head, words.bought_rows(bought), right=(1, 2, 3, 4))]
+        lines += ["", *table(head, words.bought_rows(bought), right=(1, 2, 3, 4))]
     if what_if is not None:
-        table = [words.outcome_row(one.name, one) for one in what_if.outcomes]
-        lines += ["", "## What if", "", *_table((what_if.flag, *words.OUTCOME_HEAD), table, right=range(2, 8))]
+        outcomes = [words.outcome_row(one.name, one) for one in what_if.outcomes]
+        lines += ["", "## What if", "", *table((what_if.flag, *words.OUTCOME_HEAD), outcomes, right=range(2, 8))]
     for title, items in (("Assumed", assumptions), ("Not modelled", not_modelled)):
         listed = [f"- {cell(sentence(item))}" for item in items]
         if listed:
@@ -55,7 +55,7 @@ def compared_page(first: CapacityPlan, second: CapacityPlan, titles: Sequence[Ti
     lines = ["# Memory of two deployments", ""]
     for name, plan, title in zip(("A", "B"), (first, second), titles, strict=True):
         lines.append(f"- {name}: {cell(title.line(plan.resolution.vllm_version))}")
-    lines += ["", *_table(("", "A", "B", "B - A"), compared_rows(first, second), right=(1, 2, 3))]
+    lines += ["", *table(("", "A", "B", "B - A"), compared_rows(first, second), right=(1, 2, 3))]
     return "\n".join(lines) + "\n"
 
 
@@ -67,10 +67,3 @@ def _findings(findings: Sequence[Finding]) -> list[str]:
         fix = f" Fix: {cell(as_option(as_fix(finding.fix)))}." if finding.fix else ""
         lines.append(f"- {finding.severity} {finding.code}: {cell(sentence(finding.message))}{fix}")
     return lines
-
-
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]], right: Iterable[int]) -> list[str]:
-    wanted = set(right)
-    marks = ["---:" if at in wanted else "---" for at in range(len(head))]
-    lines = [f"| {' | '.join(cell(text) for text in head)} |", f"|{'|'.join(marks)}|"]
-    return lines + [f"| {' | '.join(cell(text) for text in row)} |" for row in rows]

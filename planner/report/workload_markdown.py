@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-
 from ..errors import as_fix
 from ..resolve.resolution import Resolution
 from ..workload.gathered import Gathered
 from . import workload_view as views
 from .bars import NAMES
-from .diff_markdown import cell
+from .markdown_table import cell, table
 from .words import as_option, sentence
 
 
@@ -33,25 +31,18 @@ def _steps(shown: views.View) -> list[str]:
     if shown.tally is not None:
         rows = [(NAMES[mode], steps, share) for mode, _, share, steps in views.mode_rows(shown.tally)]
         how = "as the server saw it" if shown.is_seen else "as resolved"
-        lines += ["", *_table((f"ran in ({how})", "steps", "share"), rows, right=(1, 2))]
+        lines += ["", *table((f"ran in ({how})", "steps", "share"), rows, right=(1, 2))]
         lines += ["", views.padding_line(shown.tally)]
     whole = shown.workload.steps
     sizes = [(row.name, f"{row.steps:,.0f}", views.share_of(row, whole)) for row in views.size_rows(shown)]
-    lines += ["", *_table(("tokens of a batch", "steps", "share"), sizes, right=(0, 1, 2))]
+    lines += ["", *table(("tokens of a batch", "steps", "share"), sizes, right=(0, 1, 2))]
     tallies = views.tally_rows(shown)
     if tallies:
-        lines += ["", *_table(views.TALLY_HEAD, tallies, right=range(1, 7))]
+        lines += ["", *table(views.TALLY_HEAD, tallies, right=range(1, 7))]
     if shown.made is not None and shown.made.missed:
         lines += ["", "### Missed the graph wanted for them", ""]
-        lines += _table(views.MISSED_HEAD, views.missed_rows(shown.made), right=(2,))
+        lines += table(views.MISSED_HEAD, views.missed_rows(shown.made), right=(2,))
     for finding in shown.findings:
         fix = f" Fix: {cell(as_option(as_fix(finding.fix)))}." if finding.fix else ""
         lines += ["", f"{finding.severity} {finding.code}: {cell(sentence(finding.message))}{fix}"]
     return lines
-
-
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]], right: Iterable[int]) -> list[str]:
-    wanted = set(right)
-    marks = ["---:" if at in wanted else "---" for at in range(len(head))]
-    lines = [f"| {' | '.join(cell(text) for text in head)} |", f"|{'|'.join(marks)}|"]
-    return lines + [f"| {' | '.join(cell(text) for text in row)} |" for row in rows]

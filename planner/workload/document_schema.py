@@ -9,6 +9,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from ..resolve.document_schema import FindingPart
+
 Size = Field(ge=0, le=1 << 31)
 Mode = Literal["FULL", "PIECEWISE", "NONE"]
 Span = int | list[int | None]
@@ -121,14 +123,6 @@ class EnginePart(_Part):
     exact: bool
     seen: TallyPart | None
     resolved: TallyPart | None
-
-
-class FindingPart(_Part):
-    code: str
-    severity: Literal["info", "warning", "error"]
-    message: str
-    fix: str | None
-    where: str | None
 
 
 class StepsPart(_Part):

@@ -181,7 +181,7 @@ class _Layers:
         self._candidates = candidates
         self._values = [0.0, *(value(size) for size in candidates)]
         self._is_fixed = [False, *(size in fixed for size in candidates)]
-        self._weights = _weights(demand, candidates)
+        self._weights = weights_up_to(demand, candidates)
         self._tails = _tails(demand, candidates, eager)
         self._before: list[float | None] = [0, *([None] * len(candidates))]
         self._from: list[list[int]] = []
@@ -260,8 +260,8 @@ def _candidates(demand: Demand, fixed: list[int], multiple: int, largest: int | 
     return sorted(size for size in rounded.union(fixed) if size <= top)
 
 
-def _weights(demand: Demand, candidates: list[int]) -> list[float]:
-    """Weight of the batches that are not above each candidate; 0 before the first."""
+def weights_up_to(demand: Demand, candidates: list[int]) -> list[float]:
+    """Weight of the batches that are not above each candidate; 0 before the first. Whole weights stay whole numbers."""
     found: list[float] = [0]
     at, total = 0, 0.0 if any(isinstance(weight, float) for weight in demand.weights) else 0
     for size in candidates:

@@ -6,6 +6,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from ..resolve.document_schema import FindingPart
+
 
 class _Part(BaseModel):
     model_config = ConfigDict(extra="forbid")
@@ -75,14 +77,6 @@ class ShiftPart(_Part):
     waste_today: float
     waste_chosen: float
     gain: float
-
-
-class FindingPart(_Part):
-    code: str
-    severity: Literal["info", "warning", "error"]
-    message: str
-    fix: str | None
-    where: str | None
 
 
 class TuneDocument(_Part):

@@ -18,7 +18,7 @@ from math import inf
 
 from ..errors import InputError
 from ..resolve.padding import round_up
-from .optimise import Cost, Demand
+from .optimise import Cost, Demand, weights_up_to
 
 Priced = tuple[Demand, Cost]
 """Batches of one mode, and what a step of it costs by size."""
@@ -57,7 +57,7 @@ class _Layers:
     def __init__(self, modes: tuple[Priced, Priced], candidates: list[int], fixed: frozenset[int]) -> None:
         self._candidates = candidates
         self._values = [[0.0, *(value(size) for size in candidates)] for _, value in modes]
-        self._weights = [_weights(demand, candidates) for demand, _ in modes]
+        self._weights = [weights_up_to(demand, candidates) for demand, _ in modes]
         self._first = self._lowest(fixed)
         self._before = [0.0] + [inf] * len(candidates)
         self._from: list[list[int]] = []
@@ -111,15 +111,3 @@ class _Layers:
             found.append(self._candidates[at - 1])
             at = self._from[layer][at]
         return tuple(reversed(found))
-
-
-def _weights(demand: Demand, candidates: list[int]) -> list[float]:
-    """Weight of the batches not above each candidate; 0 before the first."""
-    found: list[float] = [0.0]
-    at, total = 0, 0.0
-    for size in candidates:
-        while at < len(demand.sizes) and demand.sizes[at] <= size:
-            total += demand.weights[at]
-            at += 1
-        found.append(total)
-    return found

@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 from conftest import ROOT
 
-from cgplan.cli.app import run
 from cgplan.memory.budget.estimate_rules import SUGGESTED_TWICE
 from cgplan.report.logs_schema import LogsDocument
 
@@ -29,20 +28,6 @@ OF_RANK = (
     "rank", "weights_bytes", "activation_bytes", "non_torch_bytes", "graph_estimate_bytes", "graph_actual_bytes",
     "kv_bytes", "requested_bytes", "free_bytes",
 )  # fmt: skip
-
-
-@pytest.fixture
-def cgplan(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Run a command line: (exit status, stdout, stderr)."""
-    monkeypatch.setattr("cgplan.inputs.devices.detect", lambda: None)
-    monkeypatch.setenv("COLUMNS", "120")
-
-    def call(*words: str) -> tuple[int, str, str]:
-        status = run(list(words))
-        out, err = capsys.readouterr()
-        return status, out, err
-
-    return call
 
 
 def document(cgplan: Run, *words: str, status: int = 0) -> dict[str, Any]:

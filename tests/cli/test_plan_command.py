@@ -10,26 +10,11 @@ from typing import Any
 
 import pytest
 
-from cgplan.cli.app import run
 from cgplan.memory.document_schema import PlanDocument
 
 Run = Callable[..., tuple[int, str, str]]
 QWEN = ["plan", "--model", "Qwen/Qwen3-8B", "--gpu", "h100"]
 GIB = 1 << 30
-
-
-@pytest.fixture
-def cgplan(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Run a command line: (exit status, stdout, stderr)."""
-    monkeypatch.setattr("cgplan.inputs.devices.detect", lambda: None)
-    monkeypatch.setenv("COLUMNS", "120")
-
-    def call(*words: str) -> tuple[int, str, str]:
-        status = run(list(words))
-        out, err = capsys.readouterr()
-        return status, out, err
-
-    return call
 
 
 def document(cgplan: Run, *words: str, status: int = 0) -> dict[str, Any]:

@@ -91,3 +91,38 @@ def test_the_need_is_not_below_what_was_measured(capsys: pytest.CaptureFixture[s
     """An H200 had a peak of 15.94 GiB at 1,024 requests, and torch does not see all of it."""
     assert run(["profile", *MODEL, "--max-num-seqs", "1024", "--dry-run", "--json", "-"]) == 0
     assert json.loads(capsys.readouterr().out)["total_bytes"] > 15.94 * (1 << 30)
+
+
+class TestEngineVllm:
+    WORDS = ("profile", "--engine", "vllm", "--model", "meta-llama/Llama-3.1-8B-Instruct", "--gpu", "h200")
+
+    def test_it_needs_vllm_before_it_needs_a_gpu(self, capsys: pytest.CaptureFixture[str]) -> None:
+        assert run([*self.WORDS, "--dry-run"]) == 2
+        assert "CG995" in capsys.readouterr().err
+
+    @pytest.mark.parametrize(
+        ("installed", "words", "said"),
+        [
+            ("0.22.1", (), "its captures can be read of 0.23.0 to 0.33.0 only"),
+            ("0.25.1", ("--vllm", "0.33"), "--vllm says 0.33, and vLLM 0.25.1 is installed"),
+        ],
+    )
+    def test_another_release_is_refused(
+        self,
+        installed: str,
+        words: tuple[str, ...],
+        said: str,
+        monkeypatch: pytest.MonkeyPatch,
+        capsys: pytest.CaptureFixture[str],
+    ) -> None:
+        monkeypatch.setattr("importlib.metadata.version", lambda name: installed)
+        assert run([*self.WORDS, *words, "--dry-run"]) == 2
+        assert said in capsys.readouterr().err
+
+    @pytest.mark.parametrize("installed", ["0.25.1", "0.25.1rc2.dev3+g0123abc"])
+    def test_the_installed_release_decides_the_graphs(
+        self, installed: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        monkeypatch.setattr("importlib.metadata.version", lambda name: installed)
+        assert run([*self.WORDS, "--dry-run"]) == 0
+        assert "vLLM 0.25.1" in capsys.readouterr().out

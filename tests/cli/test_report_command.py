@@ -10,26 +10,10 @@ from typing import Any
 
 import pytest
 
-from cgplan.cli.app import run
-
 Run = Callable[..., tuple[int, str, str]]
 QWEN = ["report", "--model", "Qwen/Qwen3-8B", "--gpu", "h100"]
 METRICS = Path(__file__).parents[2] / "fixtures/metrics"
 SECRET = "s3cr3t-in-the-line"
-
-
-@pytest.fixture
-def cgplan(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Run a command line: (exit status, stdout, stderr)."""
-    monkeypatch.setattr("cgplan.inputs.devices.detect", lambda: None)
-    monkeypatch.setenv("COLUMNS", "120")
-
-    def call(*words: str) -> tuple[int, str, str]:
-        status = run(list(words))
-        out, err = capsys.readouterr()
-        return status, out, err
-
-    return call
 
 
 @pytest.fixture

@@ -198,3 +198,9 @@ def test_tool_builds_the_same_bytes_twice(tool: Any, tmp_path: Path) -> None:
             "config": '{"model_type":"llama"}',
         }
     }
+
+
+def test_a_model_that_is_named_again_is_not_worked_out_again() -> None:
+    first = load_model("Qwen/Qwen3-8B")
+    assert load_model("qwen__qwen3-8b") is first
+    assert load_model("Qwen/Qwen3-8B", runner="pooling") is not first

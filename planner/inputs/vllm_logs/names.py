@@ -24,10 +24,6 @@ def label(process: Process | None) -> str:
     return f"{name} {process.node}/{process.pid}" if process.node else name
 
 
-def is_engine(process: Process | None) -> bool:
-    return process is not None and process.name.startswith(("EngineCore", "DPEngineCoreActor"))
-
-
 def is_api_server(process: Process | None) -> bool:
     return process is None or process.name.startswith(("APIServer", "DPSupervisor", "ApiServer", "MainProcess"))
 

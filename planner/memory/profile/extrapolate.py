@@ -12,7 +12,7 @@ capture nor back (library workspaces of the first run) is counted once.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -110,9 +110,3 @@ def _between(points: Sequence[tuple[int, float]], tokens: int) -> float:
         if tokens <= right:
             return low + (high - low) * (tokens - left) / (right - left)
     return points[-1][1]
-
-
-def worth(difference_bytes: int, bytes_per_block: int, tokens_per_block: float) -> Mapping[str, int]:
-    """What a difference of memory is in blocks and tokens of the KV cache."""
-    blocks = difference_bytes // bytes_per_block if bytes_per_block > 0 else 0
-    return {"kv_bytes": difference_bytes, "blocks": blocks, "tokens": int(blocks * tokens_per_block)}

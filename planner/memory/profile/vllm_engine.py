@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ...errors import InputError
-from ...releases import canonical, holds
+from ...releases import holds
 from ...vocabulary import CUDAGraphMode
 from .descriptors import Descriptor
 from .engine import Made, Prepared
@@ -26,7 +26,7 @@ SINCE, UNTIL = "0.23.0", "0.33.0"
 
 
 def installed_version() -> str:
-    """The release of the installed vLLM.
+    """The version of the installed vLLM, as it names itself.
 
     Raises:
         InputError: CG995, there is none, or the hooks do not know it.
@@ -42,8 +42,7 @@ def installed_version() -> str:
             where="--engine vllm",
             fix="install vLLM here, or use --engine synthetic, which needs torch alone",
         ) from None
-    base = found.split("+")[0].split("rc")[0].split(".dev")[0]
-    if not holds(base, SINCE, UNTIL):
+    if not holds(base_of(found), SINCE, UNTIL):
         raise InputError(
             f"vLLM {found} is installed, and its captures can be read of {SINCE} to {UNTIL} only",
             code="CG995",
@@ -51,6 +50,11 @@ def installed_version() -> str:
             fix="use --engine synthetic, or another release of vLLM",
         )
     return found
+
+
+def base_of(version: str) -> str:
+    """The release that a version belongs to: 0.25.1rc1.dev3+g1234 is of 0.25.1."""
+    return version.split("+")[0].split("rc")[0].split(".dev")[0]
 
 
 class VllmEngine:
@@ -298,8 +302,3 @@ def _check_names() -> None:
     from vllm.config import CUDAGraphMode as Theirs
 
     assert {mode.name for mode in CUDAGraphMode} <= {mode.name for mode in Theirs}
-
-
-def release_of(version: str) -> str:
-    """The release whose rules hold for an installed version."""
-    return canonical(version.split("+")[0])

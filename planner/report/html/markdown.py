@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from html import escape
 
 from ...errors import as_fix
 from ...trace import Finding
-from ..diff_markdown import cell
+from ..markdown_table import cell, table
 from ..words import as_option, sentence
 from .blocks import Block, Figure, Findings, Heading, Items, Line, Page, Pairs, Table
 from .page import SIGNS
@@ -51,17 +50,11 @@ SHORT = 8
 """Rows of a table that stands open."""
 
 
-def _folded(table: Table) -> list[str]:
-    if len(table.rows) <= SHORT:
-        return _table(table)
-    return [f"<details><summary>{escape(table.name)}</summary>", "", *_table(table), "", "</details>"]
+def _folded(made: Table) -> list[str]:
+    if len(made.rows) <= SHORT:
+        return _table(made)
+    return [f"<details><summary>{escape(made.name)}</summary>", "", *_table(made), "", "</details>"]
 
 
-def _table(table: Table) -> list[str]:
-    marks = ["---:" if at in table.right else "---" for at in range(len(table.head))]
-    lines = [_row(table.head), f"|{'|'.join(marks)}|"]
-    return lines + [_row(row) for row in table.rows]
-
-
-def _row(cells: Iterable[str]) -> str:
-    return f"| {' | '.join(cell(text) for text in cells)} |"
+def _table(made: Table) -> list[str]:
+    return table(made.head, made.rows, made.right)
