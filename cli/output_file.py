@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import os
 import tempfile
+from errno import EACCES, EISDIR
 from pathlib import Path
 
-from cgplan.errors import InputError, shorten
+from cgplan.errors import cannot_write, shorten
 
 
 def write_whole(path: Path, text: str) -> None:
     """Write `text`. A reader sees the old file or the new one; what is no regular file is written to as it is.
 
     Raises:
-        InputError: CG910, it cannot be written.
+        InputError: CG910, it cannot be written; NoRoomError: the disk is full.
     """
     shown = shorten(str(path), 200)
     try:
@@ -33,10 +34,28 @@ def write_whole(path: Path, text: str) -> None:
             os.unlink(name)
             raise
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise InputError(
-            f"{shown} cannot be written: {reason}", code="CG910", where=shown, fix="name a file that can be written"
-        ) from None
+        raise cannot_write(error, shown, shown, "name a file that can be written") from None
+
+
+def check_writable(path: Path, where: str) -> None:
+    """Find out whether `write_whole` will be able to, without a trace in the folder.
+
+    Raises:
+        InputError: CG910, it will not.
+    """
+    try:
+        if path.is_dir():
+            raise IsADirectoryError(EISDIR, "is a directory")
+        if path.exists() and not path.is_file():
+            if not os.access(path, os.W_OK):
+                raise PermissionError(EACCES, "permission denied")
+            return
+        handle, name = tempfile.mkstemp(suffix=".tmp", dir=Path(os.path.realpath(path)).parent)
+        os.close(handle)
+        os.unlink(name)
+    except OSError as error:
+        fix = "name a file in a folder that is there and can be written, or - for stdout"
+        raise cannot_write(error, shorten(str(path), 200), where, fix) from None
 
 
 def _umask() -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Optional, TypeAlias
 
@@ -31,15 +30,15 @@ Examples:
   cgplan profile --engine vllm --model ./my-model --json profile.json
   cgplan profile --engine callable --target mymodule:make_step
 
-Side effects: loads random weights on the GPU for as long as it runs; --json writes a file.
+Side effects: loads random weights (with --real-weights the checkpoint) on the GPU for as long as it runs; --json
+writes a file. With --dry-run nothing is loaded.
 
 Exit codes:
-  0  measured
+  0  measured; with --dry-run: said
   1  it stopped early; what was measured is shown and marked
-  2  bad usage or input, no GPU, no torch, or too little free memory
+  2  bad usage or input, no GPU, no torch, or too little memory; with --dry-run: of the GPU in the title
 """
 HOW = "Profile"
-ENGINES = ("synthetic", "vllm", "callable")
 MOST_TIMED = 10
 MOST_TOKENS = 65_536
 """Of a step that is timed."""
@@ -64,77 +63,52 @@ def command(
     sample: Annotated[
         str, _how("--sample", "two (vLLM's rule), auto (a quarter of the graphs), all (the truth).", "WHICH")
     ] = "auto",
-    times: Annotated[_Text, _how("--times", "Batch sizes to time, e.g. 1,8,64; none: no timing.", "SIZES")] = None,
+    times: Annotated[
+        _Text, _how("--times", "Batch sizes to time, e.g. 1,8,64; none: no timing. Default: ten.", "SIZES")
+    ] = None,
     device: Annotated[str, _how("--device", "Which GPU of this machine.", "N")] = "0",
     real_weights: Annotated[
         bool,
         typer.Option("--real-weights", help="Of --engine vllm: load the checkpoint.", rich_help_panel=HOW),
     ] = False,
-    dry_run: Annotated[
+    lm_head: Annotated[
         bool,
         typer.Option(
-            "--dry-run", help="Only say what would be captured and what memory it needs.", rich_help_panel=HOW
+            "--lm-head", help="Of --engine synthetic: with the output head in the graphs.", rich_help_panel=HOW
         ),
     ] = False,
+    dry_run: Annotated[
+        bool,
+        typer.Option("--dry-run", help="Measure nothing: the graphs, the memory, does it fit.", rich_help_panel=HOW),
+    ] = False,
     json: Annotated[
-        _Text, _how("--json", "Write the record, which `plan --profile` reads; - is stdout.", "FILE", OUTPUT)
+        _Text,
+        _how("--json", "Write the record, which `plan --profile` reads; - is stdout.", "FILE", OUTPUT),
     ] = None,
 ) -> int:
     """Capture CUDA graphs on a GPU: what they take, what vLLM's two-sample rule would say, and what they gain in time.
 
     The graphs are those that `cgplan resolve` finds for the same options. Needs the extra `profile` (torch).
     """
-    _check_choice("--engine", engine, ENGINES)
-    from cgplan.memory.profile.sampling import SAMPLES
+    from . import profile_checks as checks
 
-    _check_choice("--sample", sample, SAMPLES)
-    if (target is not None) != (engine == "callable"):
-        raise InputError(
-            "--target goes with --engine callable, and that needs it",
-            code="CG905",
-            where="--target" if target is not None else "--engine",
-            fix="cgplan profile --engine callable --target mymodule:make_step",
-        )
-    if real_weights and engine != "vllm":
-        raise InputError(
-            "--real-weights goes with --engine vllm", code="CG905", where="--real-weights", fix="add --engine vllm"
-        )
-    if engine == "vllm":
-        _take_installed_release(options)
+    checks.check_engine(engine, sample, target, real_weights=real_weights, lm_head=lm_head)
+    index = checks.gpu_index(device)
+    if json is not None and json != "-":
+        from .output_file import check_writable
+
+        check_writable(Path(json), "--json")  # not after minutes of measuring
+    remarks: tuple[str, ...] = ()
+    if engine == "vllm" and dry_run:
+        remarks = checks.release_of_dry_run(options)
+    elif engine == "vllm":
+        checks.take_installed_release(options)
     asked = request_of(options, pasted(context), launch)
-    run = _Run(options, asked, engine, target, sample, values.whole(device, "--device"), real_weights)
+    run = _Run(options, asked, engine, target, sample, index, real_weights, lm_head)
     sizes = run.sizes(times)
     if dry_run:
-        return run.dry(json)
+        return run.dry(json, remarks)
     return run.measured(sizes, json)
-
-
-def _take_installed_release(options: DeploymentOptions) -> None:
-    """The graphs are those that the installed vLLM captures, so its rules hold.
-
-    Raises:
-        InputError: CG995, there is none that can be profiled, or --vllm names another.
-    """
-    from cgplan.memory.profile.vllm_engine import base_of, installed_version
-    from cgplan.releases import canonical
-
-    here = canonical(base_of(installed_version()))
-    if options.vllm is not None and canonical(options.vllm) != here:
-        raise InputError(
-            f"--vllm says {options.vllm}, and vLLM {here} is installed",
-            code="CG995",
-            where="--vllm",
-            fix="leave it out, or use --engine synthetic",
-        )
-    options.vllm = here
-
-
-def _check_choice(flag: str, given: str, known: Sequence[str]) -> None:
-    if given not in known:
-        from cgplan.errors import did_you_mean
-
-        fix = did_you_mean(given, known) or f"choose {', '.join(known)}"
-        raise InputError(f"{given!r} is no choice of {flag}", code="CG905", where=flag, fix=fix)
 
 
 _Found: TypeAlias = "tuple[list[Measured], dict[str, Any] | None, tuple[str, ...], dict[str, Any]]"
@@ -153,6 +127,7 @@ class _Run:
         sample: str,
         device: int,
         real_weights: bool,
+        lm_head: bool,
     ) -> None:
         from cgplan import resolve
         from cgplan.memory.profile.descriptors import descriptors_of
@@ -160,7 +135,7 @@ class _Run:
         from cgplan.vocabulary import CUDAGraphMode
 
         self.options, self.asked, self.engine, self.target = options, asked, engine, target
-        self.device, self.real_weights = device, real_weights
+        self.device, self.real_weights, self.lm_head = device, real_weights, lm_head
         self.sample: Sample = sample  # type: ignore[assignment]
         self.resolution: Resolution = resolve(asked.deployment)
         every = descriptors_of(self.resolution)
@@ -175,6 +150,16 @@ class _Run:
                 where="cgplan profile",
                 fix="`cgplan resolve` with the same options says why",
             )
+        if engine == "vllm":
+            self._check_vllm()
+
+    def _check_vllm(self) -> None:
+        """What vLLM would not be started with is said before a GPU is asked for."""
+        from cgplan.memory.profile.vllm_arguments import arguments_of
+        from cgplan.memory.profile.vllm_engine import check_release
+
+        check_release(self.resolution.vllm_version)
+        arguments_of(self.asked.deployment, self._model_id())
 
     def sizes(self, text: str | None) -> tuple[int, ...]:
         """Batch sizes to time: those given, or some of the captured ones."""
@@ -195,19 +180,28 @@ class _Run:
         step = (len(known) - 1) / (MOST_TIMED - 1)
         return tuple(sorted({known[round(step * place)] for place in range(MOST_TIMED)}))
 
-    def dry(self, path: str | None) -> int:
-        """Say what would be done."""
+    def dry(self, path: str | None, remarks: tuple[str, ...] = ()) -> int:
+        """Say what would be done. Status 2 where the GPU has too little memory."""
         from cgplan.memory.profile.needs import needs
         from cgplan.report.profile_text import show_dry_run
 
-        found = needs(self.asked.deployment, self.resolution, self.every, self.chosen, self.engine)
+        found = needs(self.asked.deployment, self.resolution, self.every, self.chosen, self.engine, self.lm_head)
+        found = found.with_remarks(remarks)
         if path is not None:
             import json
 
-            self._write(path, json.dumps(found.as_dict()) + "\n")
+            asked = {
+                "model": self.asked.model or None,
+                "target": self.target,
+                "layout": self.asked.layout or None,
+                "vllm_version": self.resolution.vllm_version,
+                "sample": self.sample,
+            }
+            said = {"assumptions": list(self.asked.assumptions), "not_modelled": list(self.asked.ignored)}
+            self._write(path, json.dumps({**found.as_dict(), **asked, **said}) + "\n")
         if path != "-":
-            show_dry_run(found, self._title())
-        return 0
+            show_dry_run(found, self._title(), self.sample, self.asked.assumptions)
+        return 2 if found.fits == "no" else 0
 
     def measured(self, sizes: tuple[int, ...], path: str | None) -> int:
         """Measure, show, write. Status 1 where it stopped early."""
@@ -216,6 +210,8 @@ class _Run:
         from cgplan.memory.profile import device as devices
         from cgplan.memory.profile.result import document, text
         from cgplan.report.profile_text import Progress, show_profile
+
+        from .profile_checks import kept
 
         if self.engine == "synthetic":
             from cgplan.memory.profile.synthetic.shape import shape_of
@@ -248,10 +244,16 @@ class _Run:
             engine_graphs=engine_graphs,
             notes=(*here.notes, *notes),
         )
-        if path is not None:
-            self._write(path, text(made))
+        written, lost = text(made), None
+        try:
+            if path is not None:
+                self._write(path, written)
+        except InputError as error:
+            lost, path = error, kept(written, error)
         if path != "-":
             show_profile(made, self._title(), self._worth(made))
+        if lost is not None:
+            raise lost
         return int(not made["profile"]["complete"])
 
     def _is_second(self) -> bool:
@@ -295,7 +297,7 @@ class _Run:
         from cgplan.memory.profile.synthetic.shape import shape_of
 
         largest = max([one.num_tokens for one in self.every] + list(sizes))
-        shape, notes = shape_of(self.asked.deployment, largest)
+        shape, notes = shape_of(self.asked.deployment, largest, self.lm_head)
         work = ranks.Work(shape, notes, self.chosen, sizes)
         engine = SyntheticEngine(shape, notes, self.device)
         check_room(here, engine.needs_bytes())
@@ -314,7 +316,7 @@ class _Run:
         from cgplan.memory.profile.vllm_arguments import arguments_of
         from cgplan.memory.profile.vllm_engine import VllmEngine
 
-        model, arguments, env = arguments_of(self.asked.deployment, self.options.model or self.options.model_tag)
+        model, arguments, env = arguments_of(self.asked.deployment, self._model_id(), self.resolution)
         engine = VllmEngine(model, arguments, env, not self.real_weights)
         found = measure(engine, self.chosen, sizes, tell)
         notes = found.prepared.notes if found.prepared is not None else ()
@@ -335,9 +337,19 @@ class _Run:
         except CgplanError as error:
             return str(error)
 
+    def _model_id(self) -> str | None:
+        """The model as vLLM takes it: of the options, else of the line or file."""
+        launch = self.options.asked
+        if launch is not None and launch.served is not None and self.options.model is None:
+            named = launch.served.model
+            return named.name if named is not None else self.asked.deployment.model.name
+        return self.options.model or self.options.model_tag
+
     def _title(self) -> str:
         layout = f", {self.asked.layout}" if self.asked.layout else ""
-        return f"{self.asked.model} on {self.asked.gpu}{layout}, vLLM {self.resolution.vllm_version}"
+        what = self.target if self.engine == "callable" else self.asked.model or "a dense 8B decoder"
+        text = f"{what} on {self.asked.gpu}{layout}, vLLM {self.resolution.vllm_version}"
+        return "".join(c if c.isprintable() else "?" for c in text)
 
     def _write(self, path: str, content: str) -> None:
         if path == "-":

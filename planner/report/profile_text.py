@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -10,12 +10,17 @@ from rich.console import Console
 from rich.text import Text
 
 from ..memory.estimates import GIB, MIB
+from ..memory.profile.descriptors import by_mode
 from .console import console
+from .plan_text import show_findings
 from .tables import show_list, show_pairs
+from .words import counted
 
 if TYPE_CHECKING:
+    from ..memory.profile.descriptors import Descriptor
     from ..memory.profile.needs import Needs
     from ..memory.profile.worth import Left
+    from ..vocabulary import CUDAGraphMode
 
 NAMES = {
     "two": "vLLM's rule, two samples",
@@ -23,6 +28,9 @@ NAMES = {
     "all": "all graphs captured",
 }
 _BAR = 36
+"""Cells of the longest bar at most."""
+_LABEL = 16
+"""Columns before a bar."""
 
 
 class Progress:
@@ -50,30 +58,61 @@ class Progress:
         self._bars.update(self._task, description=what, completed=done, total=of, free=f"{free / GIB:.2f} GiB free")
 
 
-def show_dry_run(found: Needs, title: str) -> None:
-    """What would be captured, and what memory it needs."""
+def show_dry_run(found: Needs, title: str, sample: str, assumptions: Iterable[str] = ()) -> None:
+    """What would be captured, what memory it needs, and whether the GPU has it."""
     out = console()
     out.print(Text(title, style="head"))
+    out.print(Text(f"engine {found.engine}, sample {sample}; nothing is measured", style="faint"))
     out.print()
-    rows = []
-    for mode, count in found.every.items():
-        sizes = ", ".join(map(str, found.sizes.get(mode, ())))
-        rows.append((mode, f"{found.chosen.get(mode, 0)} of {count} graphs: {sizes}"))
-    show_pairs(out, rows)
+    show_pairs(out, [(str(mode), _sizes(found, mode, graphs)) for mode, graphs in by_mode(found.captures).items()])
     out.print()
     show_pairs(out, list(_needed(found)))
+    if found.problem is not None:
+        show_findings(out, [found.problem])
     show_list(out, "Differs from vLLM's model", found.notes)
+    show_list(out, "To know", found.remarks)
+    show_list(out, "Assumed", assumptions)
+
+
+def _sizes(found: Needs, mode: CUDAGraphMode, graphs: Sequence[Descriptor]) -> str:
+    """How many of how many, and their tokens; those of each number of adapters by themselves."""
+    by_adapters: dict[int, dict[int, None]] = {}
+    for one in graphs:
+        by_adapters.setdefault(one.num_active_loras, {})[one.num_tokens] = None
+    parts = []
+    for adapters, sizes in sorted(by_adapters.items()):
+        listed = ", ".join(map(str, sizes))
+        whose = f"with {counted(adapters, 'adapter')}" if adapters else "without adapters"
+        parts.append(listed if list(by_adapters) == [0] else f"{whose} {listed}")
+    return f"{len(graphs)} of {counted(found.every[str(mode)], 'graph')}: {'; '.join(parts)}"
 
 
 def _needed(found: Needs) -> Iterator[tuple[str, str]]:
+    of_vllm = found.engine == "vllm"
     if found.weights_bytes is not None and found.kv_bytes is not None and found.step_bytes is not None:
-        yield "Weights", f"{_gib(found.weights_bytes)}, random"
-        yield "KV cache", f"{_gib(found.kv_bytes)}, blocks shared by all requests"
-        yield "Largest step", f"at most {_gib(found.step_bytes)}"
-    graphs = found.graphs
-    yield "CUDA graphs", f"{_gib(graphs.best)} ({_gib(graphs.low)} to {_gib(graphs.high)}) if all were captured by vLLM"
+        yield "Weights", _gib(found.weights_bytes) + ("" if of_vllm else ", random")
+        if of_vllm:
+            yield "KV cache", f"{_gib(found.kv_bytes)}, what is left" if found.kv_bytes else "nothing is left for it"
+            yield "Peak", f"{_gib(found.step_bytes)}, activations of vLLM's profile run"
+        else:
+            yield "KV cache", f"{_gib(found.kv_bytes)}, blocks shared by all requests"
+            yield "Largest step", f"at most {_gib(found.step_bytes)}"
+    if found.outside_bytes is not None:
+        yield "Process", f"{_gib(found.outside_bytes)}: CUDA, libraries" + (", buffers" if of_vllm else "")
+    if found.graphs is not None and found.few is not None:
+        few, every = found.few, found.graphs
+        said = f"{_gib(few.best)} ({few.low / GIB:.2f} to {few.high / GIB:.2f}) of the captured ones in vLLM"
+        yield "CUDA graphs", said + ("" if few.best == every.best else f", {_gib(every.best)} of all")
+    if found.driver_bytes is not None:
+        graphs, node = found.driver_bytes
+        yield (
+            "CUDA graphs",
+            f"{graphs / MIB:.1f} MiB in the driver and {node / 1024:.1f} KiB more for each kernel of each, as measured "
+            "of vLLM's graphs; their pool is not known",
+        )
     if found.total_bytes is not None:
-        yield "Together", f"at most {_gib(found.total_bytes)} of free memory on each GPU"
+        bound = "about" if of_vllm else "at most"
+        yield "Together", f"{bound} {_gib(found.total_bytes)} of the {_gib(found.gpu_bytes)} of each GPU"
 
 
 def show_profile(made: Mapping[str, Any], title: str, worth: Mapping[str, Left] | str) -> None:
@@ -129,7 +168,17 @@ def _show_rank(out: Console, one: Mapping[str, Any], ranks: int, worth: Mapping[
     peak = f"peak {_gib(one['peak_bytes'])}: " + ", ".join(f"{name} {_gib(size)}" for name, size in parts.items())
     left_bytes = one["left_bytes"]
     kept = "nothing is left allocated" if not left_bytes else f"{left_bytes / MIB:.0f} MiB are still allocated"
-    out.print(Text(f"{one['seconds']:.1f} s; {peak}; {kept}", style="faint"))
+    out.print(Text(f"{one['seconds']:.1f} s{_capturing(one['captures'])}; {peak}; {kept}", style="faint"))
+
+
+def _capturing(captures: Sequence[Mapping[str, Any]]) -> str:
+    """Of the seconds, those of the captures, and of these what made the graphs runnable, where it is told apart."""
+    if not captures:
+        return ""
+    instantiate = [one.get("instantiate_seconds") for one in captures]
+    known = sum(value for value in instantiate if value is not None)
+    apart = f" ({known:.2f} to instantiate)" if None not in instantiate else ""
+    return f", captures {sum(one['seconds'] for one in captures):.2f} s{apart}"
 
 
 def _show_own(out: Console, profile: Mapping[str, Any]) -> None:
@@ -159,19 +208,16 @@ def _show_times(out: Console, steps: Sequence[Mapping[str, Any]], bound: int | N
     out.print()
     out.print(Text("A decode step, ms", style="key"))
     longest = max(step["eager"]["median"] for step in shown)
-    for step in shown:
-        for name, style in (("eager", "eager"), ("piecewise", "piecewise"), ("full", "full")):
-            times = step[name]
-            if times is None:
-                continue
-            label = f"{step['num_tokens']:5} " if name == "eager" else " " * 6
-            cells = max(1, round(_BAR * times["median"] / longest))
-            line = Text(f"{label}{name:10}")
-            line.append("█" * cells, style=style)
-            spread = 1000 * (times["high"] - times["low"]) / 2
-            gain = "" if name == "eager" else f", {step['eager']['median'] / times['median']:.2f} x"
-            line.append(f" {1000 * times['median']:.2f} ±{spread:.2f}{gain}")
-            out.print(line)
+    rows = [(step, name) for step in shown for name in ("eager", "piecewise", "full") if step[name] is not None]
+    told = [_told(step, name) for step, name in rows]
+    widest = min(_BAR, out.width - _LABEL - max(map(len, told)))
+    for (step, name), text in zip(rows, told, strict=True):
+        label = f"{step['num_tokens']:5} " if name == "eager" else " " * 6
+        line = Text(f"{label}{name:10}")
+        if widest > 0:
+            line.append("█" * max(1, round(widest * step[name]["median"] / longest)), style=name)
+        line.append(text)
+        out.print(line)
     kernels = shown[0]["kernels"]
     launch = shown[0]["launch_seconds"]
     if kernels and launch:
@@ -179,8 +225,22 @@ def _show_times(out: Console, steps: Sequence[Mapping[str, Any]], bound: int | N
     if bound is None:
         text = "Not bound by launches at any measured size: graphs gain little here."
     else:
-        text = f"Bound by launches up to {bound} tokens: there a graph is faster than eager by more than 5 %."
+        text = (
+            f"Bound by launches up to {counted(bound, 'token')}: there a graph is faster than eager by more than 5 %."
+        )
     out.print(Text(text))
+    bare = [str(step["num_tokens"]) for step in shown if step["full"] is None and step["piecewise"] is None]
+    if bare:
+        text = f"No graph of {', '.join(bare)} tokens was captured: only eager steps were timed; --sample all has all."
+        out.print(Text(text, style="faint"))
+
+
+def _told(step: Mapping[str, Any], name: str) -> str:
+    """A step's time and spread, ms, and of a graph how many times faster than eager it is."""
+    times = step[name]
+    spread = 1000 * (times["high"] - times["low"]) / 2
+    gain = "" if name == "eager" else f", {step['eager']['median'] / times['median']:.2f} x"
+    return f" {1000 * times['median']:.2f} ±{spread:.2f}{gain}"
 
 
 def _gib(size: float) -> str:

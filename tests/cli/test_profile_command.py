@@ -5,10 +5,21 @@ from __future__ import annotations
 import json
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from cgplan import InputError
 from cgplan.cli.app import run
+from cgplan.cli.output_file import check_writable
+from cgplan.cli.profile import _Run
+from cgplan.memory.profile import device
+from cgplan.memory.profile.descriptors import Descriptor
+from cgplan.memory.profile.device import Device
+from cgplan.memory.profile.extrapolate import Captured
+from cgplan.memory.profile.measure import Measured
+from cgplan.memory.profile.needs_schema import DryRun
+from cgplan.vocabulary import CUDAGraphMode
 
 MODEL = ("--model", "meta-llama/Llama-3.1-8B-Instruct", "--gpu", "h200", "--vllm", "0.25.1")
 
@@ -54,6 +65,9 @@ def test_without_torch_it_says_how_to_get_it(capsys: pytest.CaptureFixture[str])
         (("--target", "a:b"), "--engine callable"),
         (("--enforce-eager",), "capture no CUDA graphs"),
         (("--times", "1,x"), "--times"),
+        (("--device", "-1"), "GPUs count from 0"),
+        (("--engine", "callable", "--target", "make_step"), "no MODULE:FACTORY"),
+        (("--engine", "callable", "--target", "steps:", "--dry-run"), "no MODULE:FACTORY"),
         (("--model", "deepseek-ai/DeepSeek-V3", "--dry-run"), "latent attention"),
     ],
 )
@@ -93,12 +107,251 @@ def test_the_need_is_not_below_what_was_measured(capsys: pytest.CaptureFixture[s
     assert json.loads(capsys.readouterr().out)["total_bytes"] > 15.94 * (1 << 30)
 
 
+def shown_by(words: tuple[str, ...], capsys: pytest.CaptureFixture[str], status: int = 0) -> str:
+    assert run(["profile", *words]) == status
+    return " ".join(capsys.readouterr().out.split())
+
+
+def dry_run(words: tuple[str, ...], capsys: pytest.CaptureFixture[str], status: int = 0) -> dict[str, Any]:
+    assert run(["profile", *words, "--dry-run", "--json", "-"]) == status
+    return DryRun.model_validate_json(capsys.readouterr().out).model_dump()
+
+
+class TestDryRun:
+    def test_its_document_says_what_was_asked(self, capsys: pytest.CaptureFixture[str]) -> None:
+        found = dry_run((*MODEL, "--sample", "two", "-tp", "2"), capsys)
+        asked = {name: found[name] for name in ("model", "gpu", "layout", "vllm_version", "engine", "sample")}
+        assert asked == {
+            "model": "meta-llama/Llama-3.1-8B-Instruct",
+            "gpu": "NVIDIA H200",
+            "layout": "tp 2",
+            "vllm_version": "0.25.1",
+            "engine": "synthetic",
+            "sample": "two",
+        }
+        assert found["assumptions"]
+        assert (found["fits"], found["problem"]) == ("yes", None)
+
+    def test_a_model_that_is_not_named_has_a_name_in_the_title(self, capsys: pytest.CaptureFixture[str]) -> None:
+        assert shown_by(("--gpu", "h100", "--dry-run"), capsys).startswith("a dense 8B decoder on NVIDIA H100")
+        assert dry_run(("--gpu", "h100"), capsys)["model"] is None
+
+    def test_sizes_with_adapters_stand_by_themselves(self, capsys: pytest.CaptureFixture[str]) -> None:
+        words = (*MODEL, "--enable-lora", "--max-loras", "1", "--cudagraph-capture-sizes", "8", "4", "--sample", "all")
+        shown = shown_by((*words, "--dry-run"), capsys)
+        assert "FULL 4 of 4 graphs: without adapters 8, 4; with 2 adapters 8, 4" in shown
+        found = dry_run(words, capsys)
+        assert found["sizes"]["FULL"] == [8, 4]
+        full = [(one["num_tokens"], one["num_active_loras"]) for one in found["captures"] if one["mode"] == "FULL"]
+        assert sorted(full) == [(4, 0), (4, 2), (8, 0), (8, 2)]
+
+    def test_without_adapters_nothing_is_said_of_them(self, capsys: pytest.CaptureFixture[str]) -> None:
+        assert "adapter" not in shown_by((*MODEL, "--dry-run"), capsys)
+
+    @pytest.mark.parametrize(
+        ("words", "said"),
+        [
+            (("--model", "Qwen/Qwen3-8B", "-q", "fp8"), "weights are bfloat16, not fp8"),
+            (("--model", "nvidia/Llama-3.1-8B-Instruct-NVFP4"), "weights are bfloat16, not nvfp4"),
+            (("--model", "Qwen/Qwen3-8B", "-q", "fp8", "--dtype", "float16"), "weights are float16, not fp8"),
+        ],
+    )
+    def test_quantised_weights_are_said_to_be_others(
+        self, words: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        assert any(said in note for note in dry_run((*words, "--gpu", "h200"), capsys)["notes"])
+
+    def test_plain_weights_are_not(self, capsys: pytest.CaptureFixture[str]) -> None:
+        assert not any("weights are" in note for note in dry_run(MODEL, capsys)["notes"])
+
+    def test_what_does_not_fit_is_an_error_with_a_way_out(self, capsys: pytest.CaptureFixture[str]) -> None:
+        words = ("--model", "meta-llama/Llama-3.1-70B-Instruct", "--gpu", "l4")
+        shown = shown_by((*words, "--dry-run"), capsys, 2)
+        assert "error CG992" in shown
+        assert "NVIDIA L4 has 22.0 GiB: it does not fit" in shown
+        assert "-tp 8" in shown
+        found = dry_run(words, capsys, 2)
+        assert found["fits"] == "no"
+        assert found["problem"]["fix"].startswith("-tp 8")
+        assert dry_run((*words, "-tp", "8"), capsys)["fits"] == "yes", "the way out is one"
+
+    def test_what_may_not_fit_is_a_warning(self, capsys: pytest.CaptureFixture[str]) -> None:
+        """Between what is needed at least and at most."""
+        words = ("--model", "meta-llama/Llama-3.1-8B-Instruct", "--gpu", "l4", "--gpu-memory-bytes")
+        least = dry_run((*words, "24G"), capsys)["least_bytes"]
+        found = dry_run((*words, str(least + (100 << 20))), capsys)
+        assert found["fits"] == "unsure"
+        assert "--sample two" in found["problem"]["fix"]
+        assert "warning CG992" in shown_by((*words, str(least + (100 << 20)), "--dry-run"), capsys)
+
+    def test_fewer_captures_need_less(self, capsys: pytest.CaptureFixture[str]) -> None:
+        need = [dry_run((*MODEL, "--sample", sample), capsys)["total_bytes"] for sample in ("two", "auto", "all")]
+        assert need == sorted(set(need))
+
+    def test_nothing_of_a_callable_is_known_but_what_the_driver_takes(self, capsys: pytest.CaptureFixture[str]) -> None:
+        words = ("--engine", "callable", "--target", "mymodule:make_step", "--gpu", "h200")
+        found = dry_run(words, capsys)
+        assert found["target"] == "mymodule:make_step"
+        assert [found[name] for name in ("weights_bytes", "graph_bytes", "total_bytes", "fits")] == [None] * 4
+        assert found["driver_bytes"]["graphs"] == 106_000 * found["captured"]["FULL"]
+        shown = shown_by((*words, "--dry-run"), capsys)
+        assert shown.startswith("mymodule:make_step on NVIDIA H200")
+        assert "not known before it is built" in shown
+
+    @pytest.mark.parametrize(
+        "words",
+        [
+            ("--model", "RedHatAI/Meta-Llama-3.1-8B-Instruct-quantized.w4a16", "--enable-lora"),
+            ("--model", "google/gemma-3-27b-it", "--kv-cache-dtype", "fp8", "-q", "compressed-tensors"),
+            ("--model", "meta-llama/Llama-3.1-70B-Instruct", "--gpu", "l4"),
+            ("--engine", "vllm", "--model", "meta-llama/Llama-3.1-8B-Instruct", "--gpu", "l4"),
+            ("--engine", "callable", "--target", "mymodule:make_step"),
+        ],
+    )
+    def test_a_narrow_screen_holds_every_line(
+        self, words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        monkeypatch.setenv("COLUMNS", "40")
+        run(["profile", *words, "--dry-run"])
+        lines = capsys.readouterr().out.splitlines()
+        assert lines
+        assert max(map(len, lines)) <= 40, max(lines, key=len)
+
+    def test_its_schema_is_printed(self, capsys: pytest.CaptureFixture[str]) -> None:
+        assert run(["schema", "profile-dry-run"]) == 0
+        assert json.loads(capsys.readouterr().out)["title"] == "DryRun"
+
+
+class TestRecordFile:
+    @pytest.fixture(autouse=True)
+    def _no_gpu(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(device, "look", lambda index: pytest.fail("the GPU was looked at"))
+
+    @pytest.mark.parametrize("place", ["no/such/x.json", "", "file/x.json"])
+    def test_a_place_that_takes_no_file_is_named_before_the_gpu_is_touched(
+        self, place: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        (tmp_path / "file").touch()
+        assert run(["profile", *MODEL, "--json", str(tmp_path / place)]) == 2
+        said = capsys.readouterr().err
+        assert "CG910" in said
+        assert "cannot be written" in said
+        assert said.count("\n") == 1
+
+    def test_an_error_beside_a_file_prints_no_document(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        assert run(["profile", *MODEL, "--sample", "x", "--json", str(tmp_path / "x.json")]) == 2
+        assert capsys.readouterr().out == ""
+        assert run(["profile", *MODEL, "--sample", "x", "--json", "-"]) == 2
+        assert json.loads(capsys.readouterr().out)["error"]["code"] == "CG905"
+
+    def test_asking_leaves_the_folder_as_it_was(self, tmp_path: Path) -> None:
+        old = tmp_path / "old.json"
+        old.write_text("{}")
+        check_writable(old, "--json")
+        check_writable(tmp_path / "new.json", "--json")
+        check_writable(Path("/dev/null"), "--json")
+        assert [path.name for path in tmp_path.iterdir()] == ["old.json"]
+        assert old.read_text() == "{}"
+
+
+class TestMeasured:
+    """A measurement whose GPU and engine are stand-ins."""
+
+    @pytest.fixture(autouse=True)
+    def _measured(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        here = Device(0, "NVIDIA H200", 150 << 30, 149 << 30, (9, 0), "1", "2", "13")
+        monkeypatch.setattr(device, "look", lambda index: here)
+        found = Measured(captured=[Captured(Descriptor(CUDAGraphMode.FULL, 8, 8), 4 << 20, 0, 0.1)])
+        monkeypatch.setattr(_Run, "_measure", lambda *words: ([found], None, (), {"engine": "synthetic"}))
+
+    def test_a_record_whose_file_fails_is_kept_elsewhere(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        def full(path: Path, text: str) -> None:
+            raise InputError(f"{path} cannot be written: no space left on device", code="CG910", where=str(path))
+
+        monkeypatch.setattr("cgplan.cli.output_file.write_whole", full)
+        monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+        assert run(["profile", *MODEL, "--json", str(tmp_path / "x.json")]) == 2
+        said = capsys.readouterr()
+        assert "no space left" in said.err
+        assert "CUDA graphs" in said.out, "the screen is shown all the same"
+        (kept,) = tmp_path.glob("cgplan-profile-*.json")
+        assert str(kept) in said.err
+        assert json.loads(kept.read_text())["profile"]["captured"] == {"FULL": 1}
+
+    def test_with_no_other_file_either_it_goes_to_stdout(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        def full(*words: Any, **more: Any) -> None:
+            raise OSError("no space")
+
+        monkeypatch.setattr("tempfile.NamedTemporaryFile", full)
+        monkeypatch.setattr("os.replace", full)
+        assert run(["profile", *MODEL, "--json", str(tmp_path / "x.json")]) == 2
+        said = capsys.readouterr()
+        assert "the record is on stdout" in said.err
+        assert json.loads(said.out)["profile"]["captured"] == {"FULL": 1}
+
+    def test_a_file_that_takes_it_has_it(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        assert run(["profile", *MODEL, "--json", str(tmp_path / "x.json")]) == 0
+        assert json.loads((tmp_path / "x.json").read_text())["profile"]["captured"] == {"FULL": 1}
+
+
 class TestEngineVllm:
     WORDS = ("profile", "--engine", "vllm", "--model", "meta-llama/Llama-3.1-8B-Instruct", "--gpu", "h200")
 
-    def test_it_needs_vllm_before_it_needs_a_gpu(self, capsys: pytest.CaptureFixture[str]) -> None:
-        assert run([*self.WORDS, "--dry-run"]) == 2
+    def test_a_measurement_needs_vllm_before_it_needs_a_gpu(self, capsys: pytest.CaptureFixture[str]) -> None:
+        assert run([*self.WORDS]) == 2
         assert "CG995" in capsys.readouterr().err
+
+    def test_a_dry_run_needs_none(self, capsys: pytest.CaptureFixture[str]) -> None:
+        found = dry_run((*self.WORDS[1:], "--vllm", "0.25.1"), capsys)
+        assert found["vllm_version"] == "0.25.1"
+        assert any("as --vllm says; vLLM is not installed here" in text for text in found["remarks"])
+        assert found["fits"] == "yes"
+
+    def test_its_memory_is_that_of_the_plan(self, capsys: pytest.CaptureFixture[str]) -> None:
+        words = (*self.WORDS[3:], "--vllm", "0.25.1")
+        found = dry_run((*self.WORDS[1:], "--vllm", "0.25.1", "--sample", "all"), capsys)
+        assert run(["plan", *words, "--json"]) == 0
+        stage = json.loads(capsys.readouterr().out)["stages"][0]
+        assert found["weights_bytes"] == stage["weights_bytes"]["best"]
+        assert found["kv_bytes"] == stage["kv_bytes"]["best"]
+        assert found["step_bytes"] == stage["activation_bytes"]["best"]
+        assert found["graph_bytes"] == found["captured_graph_bytes"]
+        assert found["graph_bytes"]["best"] == stage["graph_bytes"]["best"]
+        assert found["gpu_bytes"] - found["total_bytes"] == stage["unused_bytes"]["best"]
+
+    def test_the_graphs_that_are_not_captured_are_not_counted(self, capsys: pytest.CaptureFixture[str]) -> None:
+        every, few = (dry_run((*self.WORDS[1:], "--sample", sample), capsys) for sample in ("all", "two"))
+        less = every["captured_graph_bytes"]["best"] - few["captured_graph_bytes"]["best"]
+        assert less > 0
+        assert every["total_bytes"] - few["total_bytes"] == less
+
+    def test_a_start_that_fails_is_said_with_a_way_out(self, capsys: pytest.CaptureFixture[str]) -> None:
+        words = (*self.WORDS[1:-1], "l4")
+        found = dry_run(words, capsys, 2)
+        assert found["problem"]["code"] == "CG992"
+        assert "does not start on NVIDIA L4" in found["problem"]["message"]
+        length = found["problem"]["fix"].split()[1].rstrip(",")
+        assert dry_run((*words, "--max-model-len", length), capsys)["fits"] == "yes"
+
+    def test_a_line_names_the_model(self, capsys: pytest.CaptureFixture[str]) -> None:
+        line = ("--", "vllm", "serve", "meta-llama/Llama-3.1-8B-Instruct")
+        assert run(["profile", "--engine", "vllm", "--gpu", "h200", "--dry-run", *line]) == 0
+        assert "Llama-3.1-8B-Instruct on NVIDIA H200" in capsys.readouterr().out
+
+    @pytest.mark.parametrize(
+        ("words", "said"), [(("-tp", "2"), "runs on one GPU"), (("--vllm", "0.22.1"), "of 0.23.0 to 0.33.0 only")]
+    )
+    def test_what_a_measurement_would_refuse_a_dry_run_refuses(
+        self, words: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        assert run([*self.WORDS, *words, "--dry-run"]) == 2
+        assert said in capsys.readouterr().err
 
     @pytest.mark.parametrize(
         ("installed", "words", "said"),
@@ -116,8 +369,16 @@ class TestEngineVllm:
         capsys: pytest.CaptureFixture[str],
     ) -> None:
         monkeypatch.setattr("importlib.metadata.version", lambda name: installed)
-        assert run([*self.WORDS, *words, "--dry-run"]) == 2
+        assert run([*self.WORDS, *words]) == 2
         assert said in capsys.readouterr().err
+
+    def test_a_dry_run_may_be_of_another_release_than_the_installed_one(
+        self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        monkeypatch.setattr("importlib.metadata.version", lambda name: "0.25.1")
+        found = dry_run((*self.WORDS[1:], "--vllm", "0.33.0"), capsys)
+        assert found["vllm_version"] == "0.33.0"
+        assert any("vLLM 0.25.1 is installed here" in text for text in found["remarks"])
 
     @pytest.mark.parametrize("installed", ["0.25.1", "0.25.1rc2.dev3+g0123abc"])
     def test_the_installed_release_decides_the_graphs(

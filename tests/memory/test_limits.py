@@ -21,12 +21,16 @@ from cgplan.memory.limits import (
 )
 from cgplan.memory.reach import MOST_SEQS, largest, least, longest_model_len, most_requests
 from cgplan.memory.request import MemoryRequest
-from cgplan.memory.verdict import starts_by_best, surely_starts
+from cgplan.memory.verdict import surely_starts, verdict_of
 from cgplan.releases.gpus import gpu
 
 GIB = 1 << 30
 LLAMA = load_model("meta-llama/Llama-3.1-8B-Instruct")
 HYBRID = load_model("Qwen/Qwen3.6-27B")
+
+
+def starts_by_best(deployment: Deployment, request: MemoryRequest) -> bool:
+    return verdict_of(deployment, request).holds
 
 
 def ask(

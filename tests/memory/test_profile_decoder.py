@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ EXPERTS = DecoderShape(
     hidden=64, layers=2, heads=4, kv_heads=2, head_size=16, vocab=97, mlp=0, dtype="float32", max_tokens=8,
     experts=4, expert_mlp=32, experts_per_token=2, shared_mlp=48,
 )  # fmt: skip
+WITH_HEAD = replace(DENSE, head=True)
 
 
 def decoder(shape: DecoderShape, reduce: Any = None) -> Any:
@@ -29,13 +31,15 @@ def decoder(shape: DecoderShape, reduce: Any = None) -> Any:
 
 def elements(made: Any) -> int:
     tensors = [made.embedding, made.norm]
+    if made.head is not None and made.head is not made.embedding:
+        tensors.append(made.head)
     for layer in made.layers:
         named = {name: value for name, value in layer._asdict().items() if name not in ("keys", "values", "bias")}
         tensors += [value for value in named.values() if value is not None]
     return sum(tensor.numel() for tensor in tensors)
 
 
-@pytest.mark.parametrize("shape", [DENSE, EXPERTS])
+@pytest.mark.parametrize("shape", [DENSE, EXPERTS, WITH_HEAD, replace(WITH_HEAD, tied=True)])
 def test_the_weights_are_as_many_as_the_shape_says(shape: DecoderShape) -> None:
     assert elements(decoder(shape)) == shape.parameters
 
@@ -111,3 +115,14 @@ def test_without_a_gpu_it_says_so() -> None:
         look()
     assert caught.value.code == "CG991"
     assert "--dry-run" in str(caught.value.fix)
+
+
+def test_the_output_head_gives_a_logit_for_each_word() -> None:
+    made = decoder(WITH_HEAD)
+    with torch.inference_mode():
+        made.step(5)
+    assert made.logits.shape == (8, 97)
+    assert torch.allclose(made.logits[:5], made.hidden[:5] @ made.head.t(), atol=1e-5)
+    assert float(made.logits[:5].abs().sum()) > 0
+    assert float(made.logits[5:].abs().sum()) == 0
+    assert decoder(DENSE).logits is None

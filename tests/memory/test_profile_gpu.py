@@ -100,7 +100,20 @@ def test_graphs_are_faster_than_eager_steps_at_batch_1(tmp_path: Path) -> None:
     assert made["profile"]["launch_bound_up_to"] >= 1
     rank = made["profile"]["ranks"][0]
     assert rank["seconds"] < 30
+    assert all(0 < one["instantiate_seconds"] < one["seconds"] for one in rank["captures"])
     assert rank["peak_bytes"] - rank["weights_bytes"] - rank["kv_bytes"] - rank["pool_bytes"] < 512 * MIB
+
+
+def test_the_output_head_makes_the_step_longer_and_is_counted(tmp_path: Path) -> None:
+    options = ("--model", "Qwen/Qwen2.5-0.5B-Instruct", "--vllm", "0.25.1", "--times", "512", "--sample", "two")
+    _, bare, _ = profile(*options, folder=tmp_path, name="bare")
+    status, headed, said = profile(*options, "--lm-head", folder=tmp_path, name="head")
+    assert status == 0, said
+    (without,), (with_head,) = (made["profile"]["ranks"][0]["steps"] for made in (bare, headed))
+    assert with_head["full"]["median"] > without["full"]["median"]
+    assert without["kernels"] < with_head["kernels"] <= without["kernels"] + 2  # the matrix product may be split
+    assert headed["profile"]["machine"]["lm_head"] is True
+    assert headed["profile"]["ranks"][0]["left_bytes"] == 0
 
 
 @pytest.mark.parametrize("name", ["waits", "shapes", "copies", "elsewhere"])

@@ -17,6 +17,7 @@ from cgplan.memory.profile.extrapolate import Captured
 from cgplan.memory.profile.measure import Measured
 from cgplan.memory.profile.result import answers, document
 from cgplan.memory.profile.sampling import chosen
+from cgplan.report.profile_text import show_profile
 from cgplan.vocabulary import CUDAGraphMode
 
 RECORDS = Path(__file__).parents[2] / "docs" / "measurements" / "2026-11-30-h200" / "records.jsonl.gz"
@@ -130,3 +131,19 @@ def test_a_record_of_another_deployment_is_refused(changed: dict[str, Any]) -> N
     other = deployment.model_copy(update=changed)
     with pytest.raises(InputError, match="another deployment"):
         check_fits(record, other, resolve(other), "--profile")
+
+
+@pytest.mark.parametrize("width", [40, 60, 80])
+def test_a_narrow_screen_holds_every_line_and_each_bar_its_time(
+    width: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    one = records()["synthetic-Llama-3.1-8B-Instruct-256-all"]
+    for rank in one["profile"]["ranks"]:
+        rank.setdefault("pool_bytes", 0)
+    show_profile(one, "Llama", {})
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= width
+    bars = [line for line in lines if line[6:16].strip() in ("eager", "piecewise", "full")]
+    assert bars
+    assert all("±" in line for line in bars)

@@ -53,3 +53,24 @@ def test_lines_fit_the_screen(width: int, monkeypatch: pytest.MonkeyPatch, capsy
     monkeypatch.setenv("COLUMNS", str(width))
     show_profile(record("synthetic-Llama-3.1-8B-Instruct-256-all"), "Llama on H200", {})
     assert max(map(len, capsys.readouterr().out.splitlines())) <= width
+
+
+def test_the_time_to_make_graphs_runnable_stands_apart_where_it_is_known(capsys: pytest.CaptureFixture[str]) -> None:
+    made = record("synthetic-Llama-3.1-8B-Instruct-1024-auto")
+    captures = made["profile"]["ranks"][0]["captures"]
+    for one in captures:
+        one.update(seconds=0.5, instantiate_seconds=0.125)
+    assert f"captures {len(captures) / 2:.2f} s ({len(captures) / 8:.2f} to instantiate)" in shown(capsys, made)
+    captures[0]["instantiate_seconds"] = None  # vLLM captures and instantiates in one
+    assert f"captures {len(captures) / 2:.2f} s;" in shown(capsys, made)
+
+
+def test_sizes_that_were_timed_without_a_graph_are_named(capsys: pytest.CaptureFixture[str]) -> None:
+    made = record("synthetic-Llama-3.1-8B-Instruct-1024-auto")
+    steps = made["profile"]["ranks"][0]["steps"]
+    assert "No graph of" not in shown(capsys, made)
+    steps[1].update(num_tokens=100, full=None, piecewise=None)
+    made["profile"]["launch_bound_up_to"] = 1
+    text = shown(capsys, made)
+    assert "No graph of 100 tokens was captured" in text
+    assert "Bound by launches up to 1 token:" in text

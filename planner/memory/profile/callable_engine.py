@@ -138,10 +138,10 @@ class CallableEngine:
                 fix=_FIXES[first.kind],
             )
         graph = new_graph()
-        with torch.inference_mode(), recorded(graph, self.pool):
+        with torch.inference_mode(), recorded(graph, self.pool) as recording:
             output = self.step(descriptor.num_tokens) if self.step is not None else None
         self.graphs[descriptor.num_tokens] = (graph, output)
-        return Made(1, kernel_nodes(graph))
+        return Made(1, kernel_nodes(graph), recording.instantiate_seconds)
 
     def replay(self, descriptor: Descriptor) -> None:
         self.graphs[descriptor.num_tokens][0].replay()

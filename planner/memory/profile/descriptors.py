@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from ...resolve import Resolution
+from ...resolve.graphs import Graph
 from ...vocabulary import CUDAGraphMode
 
 
@@ -38,13 +40,23 @@ MODES = (CUDAGraphMode.PIECEWISE, CUDAGraphMode.FULL)
 
 def descriptors_of(resolution: Resolution) -> tuple[Descriptor, ...]:
     """The target model's graphs: PIECEWISE before FULL, and of each mode the largest first."""
-    found = []
-    for mode in MODES:
-        for graph in resolution.captures.get(mode, ()):
-            query_len = graph.uniform_query_len or 1
-            reqs = graph.num_reqs or -(-graph.num_tokens // query_len)
-            found.append(Descriptor(mode, graph.num_tokens, reqs, query_len, graph.num_active_loras))
-    return tuple(found)
+    return tuple(_descriptor(mode, graph) for mode in MODES for graph in resolution.captures.get(mode, ()))
+
+
+def with_only(resolution: Resolution, descriptors: Iterable[Descriptor]) -> Resolution:
+    """The resolution as if the target model had these of its graphs alone."""
+    kept = set(descriptors)
+    captures = {
+        mode: tuple(graph for graph in graphs if _descriptor(mode, graph) in kept)
+        for mode, graphs in resolution.captures.items()
+    }
+    return replace(resolution, captures=captures)
+
+
+def _descriptor(mode: CUDAGraphMode, graph: Graph) -> Descriptor:
+    query_len = graph.uniform_query_len or 1
+    reqs = graph.num_reqs or -(-graph.num_tokens // query_len)
+    return Descriptor(mode, graph.num_tokens, reqs, query_len, graph.num_active_loras)
 
 
 def by_mode(descriptors: Iterable[Descriptor]) -> dict[CUDAGraphMode, list[Descriptor]]:

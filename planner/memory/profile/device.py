@@ -161,5 +161,5 @@ def check_room(device: Device, needed_bytes: int) -> None:
             f"{device.total_bytes / gib:.1f} GiB are free on {device.name}",
             code="CG992",
             where=f"GPU {device.index}",
-            fix="stop what else runs there, spread the model with -tp, or name a smaller --layers",
+            fix="stop what else runs there, or spread the model over more GPUs with -tp",
         )

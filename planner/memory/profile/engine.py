@@ -21,10 +21,17 @@ class Prepared(NamedTuple):
 
 
 class Made(NamedTuple):
-    """A captured graph: torch graphs, and kernel nodes in them (0: not counted)."""
+    """A captured graph.
+
+    Attributes:
+        graphs: torch graphs.
+        nodes: kernel nodes in them; 0: not counted.
+        instantiate_seconds: to make them runnable once they were captured; None: the engine cannot tell it apart.
+    """
 
     graphs: int
     nodes: int
+    instantiate_seconds: float | None = None
 
 
 class Engine(Protocol):

@@ -38,6 +38,7 @@ class Captured(NamedTuple):
         seconds: capture and instantiation.
         graphs: torch graphs: 1, or the pieces.
         nodes: kernel nodes in them; 0: not counted.
+        instantiate_seconds: of `seconds`, what it took to make them runnable; None: not told apart.
     """
 
     descriptor: Descriptor
@@ -46,6 +47,7 @@ class Captured(NamedTuple):
     seconds: float
     graphs: int = 1
     nodes: int = 0
+    instantiate_seconds: float | None = None
 
     @property
     def driver_bytes(self) -> int:

@@ -133,7 +133,7 @@ def _capture(engine: Engine, graphs: Sequence[Descriptor], found: Measured, tell
         torch.cuda.synchronize()
         seconds = time.perf_counter() - at
         taken, pool = free - _free(), torch.cuda.memory_reserved() - reserved
-        found.captured.append(Captured(descriptor, taken, pool, seconds, made.graphs, made.nodes))
+        found.captured.append(Captured(descriptor, taken, pool, seconds, *made))
         found.setup_bytes = outside
         found.taken_bytes = before - _free()
     tell("captured", len(graphs), len(graphs), _free())
@@ -159,11 +159,14 @@ def _time(engine: Engine, sizes: Iterable[int], captured: set[Descriptor], found
 
 
 def _repeated(step: Callable[[], None]) -> tuple[Times, Times]:
-    """Wall time of a step from launch to the GPU's end, and the time until the CPU has launched it.
+    """Seconds of a step from its launch to the end of its last kernel, and those until the CPU has launched it.
 
-    Steps wait for the one before, as decode steps do.
+    Each starts on an idle GPU, as decode steps do: the first event has then passed before the first kernel is there,
+    so that waiting for launches counts.
     """
     import torch
+
+    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
 
     for _ in range(WARM_UPS):
         step()
@@ -172,11 +175,13 @@ def _repeated(step: Callable[[], None]) -> tuple[Times, Times]:
     submitted: list[float] = []
     begin = time.perf_counter()
     while len(whole) < REPEATS and (len(whole) < 3 or time.perf_counter() - begin < MOST_SECONDS):
+        start.record()
         at = time.perf_counter()
         step()
         submitted.append(time.perf_counter() - at)
+        end.record()
         torch.cuda.synchronize()
-        whole.append(time.perf_counter() - at)
+        whole.append(start.elapsed_time(end) / 1000)
     return times_of(whole), times_of(submitted)
 
 

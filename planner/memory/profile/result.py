@@ -122,6 +122,7 @@ def _captured(one: Captured) -> dict[str, Any]:
         "taken_bytes": one.taken_bytes,
         "pool_bytes": one.pool_bytes,
         "seconds": round(one.seconds, 6),
+        "instantiate_seconds": None if one.instantiate_seconds is None else round(one.instantiate_seconds, 6),
         "graphs": one.graphs,
         "nodes": one.nodes,
     }

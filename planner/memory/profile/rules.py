@@ -24,10 +24,12 @@ NO_GPU = Rule(
 )
 NO_ROOM = Rule(
     "CG992",
-    title="Too little of the GPU's memory is free.",
-    why="The decoder's weights, its cache and the largest step are known before anything is allocated.",
+    title="The GPU has too little memory, or too little of it is free.",
+    why="The decoder's weights, its cache and the largest step are known before anything is allocated, and of vLLM "
+    "what a start takes. --dry-run says so of the GPU that --gpu names.",
     example="A decoder of 70B parameters on a GPU of 80 GiB.",
-    instead="Stop what else runs on the GPU, or spread the model with --tensor-parallel-size.",
+    instead="Stop what else runs on the GPU, spread the model with --tensor-parallel-size, or take another GPU; for "
+    "vLLM a shorter --max-model-len.",
     source=OWN,
 )
 NOT_BUILT = Rule(
@@ -51,8 +53,8 @@ NO_VLLM = Rule(
     "CG995",
     title="The installed vLLM cannot be profiled.",
     why="Its captures are read through its own methods, which have this shape from 0.23.0 to 0.33.0 only.",
-    example="--engine vllm where vLLM is not installed.",
-    instead="--engine synthetic, or another release of vLLM.",
+    example="--engine vllm where vLLM is not installed; several GPUs.",
+    instead="--engine synthetic, or another release of vLLM; --dry-run needs none.",
     source=OWN,
 )
 BAD_TARGET = Rule(

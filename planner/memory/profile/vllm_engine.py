@@ -20,6 +20,7 @@ from ...vocabulary import CUDAGraphMode
 from .descriptors import Descriptor
 from .engine import Made, Prepared
 from .extrapolate import Captured
+from .vllm_steps import can_step, run_step
 
 SINCE, UNTIL = "0.23.0", "0.33.0"
 """Releases whose methods have the shape that the hooks expect. Run on a GPU: 0.25.1."""
@@ -42,14 +43,23 @@ def installed_version() -> str:
             where="--engine vllm",
             fix="install vLLM here, or use --engine synthetic, which needs torch alone",
         ) from None
-    if not holds(base_of(found), SINCE, UNTIL):
+    check_release(found, "is installed")
+    return found
+
+
+def check_release(version: str, what: str = "is asked for") -> None:
+    """The hooks know its methods.
+
+    Raises:
+        InputError: CG995, they do not.
+    """
+    if not holds(base_of(version), SINCE, UNTIL):
         raise InputError(
-            f"vLLM {found} is installed, and its captures can be read of {SINCE} to {UNTIL} only",
+            f"vLLM {version} {what}, and its captures can be read of {SINCE} to {UNTIL} only",
             code="CG995",
             where="--engine vllm",
             fix="use --engine synthetic, or another release of vLLM",
         )
-    return found
 
 
 def base_of(version: str) -> str:
@@ -119,15 +129,15 @@ class VllmEngine:
         raise NotImplementedError("vLLM captures in one go: capture_together")
 
     def eager(self, num_tokens: int) -> None:
-        self._dummy(num_tokens, CUDAGraphMode.NONE)
+        run_step(self.runner, num_tokens, CUDAGraphMode.NONE)
 
     def replay(self, descriptor: Descriptor) -> None:
-        self._dummy(descriptor.num_tokens, descriptor.mode)
+        run_step(self.runner, descriptor.num_tokens, descriptor.mode)
 
     @property
     def can_time(self) -> bool:
-        """Runner V1 can be given single steps; V2 has no such method that stood still over the releases."""
-        return hasattr(self.runner, "_warmup_and_capture")
+        """The runner can be given single steps."""
+        return can_step(self.runner)
 
     def release(self) -> None:
         if self.llm is None:
@@ -146,17 +156,6 @@ class VllmEngine:
     def own_figures(self) -> dict[str, Any]:
         """vLLM's own numbers, bytes."""
         return {"estimate_bytes": self.estimate, "took_bytes": self.took, "available_kv_bytes": self.available}
-
-    def _dummy(self, num_tokens: int, mode: CUDAGraphMode) -> None:
-        from vllm.config import CUDAGraphMode as TheirMode
-
-        self.runner._dummy_run(
-            num_tokens,
-            cudagraph_runtime_mode=getattr(TheirMode, str(mode)),
-            force_attention=True,
-            uniform_decode=mode is not CUDAGraphMode.PIECEWISE,
-            skip_eplb=True,
-        )
 
     def _start(self) -> None:
         os.environ.update(self.env)

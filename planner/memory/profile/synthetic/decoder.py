@@ -61,6 +61,7 @@ class Decoder:
         self._random.manual_seed(1)
         self.embedding = self._weight(shape.vocab, shape.hidden, options)
         self.norm = torch.ones(shape.hidden, **options)
+        self.head = self._head(options)
         self.layers = [self._layer(number, options) for number in range(shape.layers)]
         tokens = shape.max_tokens
         whole = {"device": device, "dtype": torch.int64}
@@ -75,10 +76,17 @@ class Decoder:
         blocks = torch.arange(tokens * (CONTEXT // BLOCK), device=device, dtype=torch.int32) % CACHE_BLOCKS
         self.table = blocks.view(tokens, CONTEXT // BLOCK)
         self.hidden = torch.zeros(tokens, shape.hidden, **options)
+        self.logits = torch.zeros(tokens, shape.vocab, **options) if shape.head else None
 
     def _weight(self, rows: int, columns: int, options: dict[str, Any]) -> Any:
         weight = self.torch.empty(rows, columns, **options)
         return weight.normal_(0.0, columns**-0.5, generator=self._random) if rows and columns else weight
+
+    def _head(self, options: dict[str, Any]) -> Any | None:
+        """The output head's weight, where there is one."""
+        if not self.shape.head:
+            return None
+        return self.embedding if self.shape.tied else self._weight(self.shape.vocab, self.shape.hidden, options)
 
     def _layer(self, number: int, options: dict[str, Any]) -> _Layer:
         torch, shape = self.torch, self.shape
@@ -133,7 +141,7 @@ class Decoder:
         paged_attention(between.query, layer.keys, layer.values, table, CONTEXT, between.output, self.kernel)
 
     def after(self, number: int, between: Between) -> Between:
-        """The rest of a layer, and the projection of the next; behind the last layer the final norm."""
+        """The rest of a layer, and the projection of the next; behind the last layer the final norm and the head."""
         torch, shape = self.torch, self.shape
         functional, layer = torch.nn.functional, self.layers[number]
         tokens = between.query.shape[0]
@@ -148,7 +156,10 @@ class Decoder:
         residual = residual + widened
         if number + 1 < shape.layers:
             return self._projected(number + 1, residual)
-        self.hidden[:tokens].copy_(functional.rms_norm(residual, (shape.hidden,), self.norm, _EPSILON))
+        normed = functional.rms_norm(residual, (shape.hidden,), self.norm, _EPSILON)
+        self.hidden[:tokens].copy_(normed)
+        if self.head is not None and self.logits is not None:
+            torch.mm(normed, self.head.t(), out=self.logits[:tokens])
         return between
 
     def _projected(self, number: int, residual: Any) -> Between:

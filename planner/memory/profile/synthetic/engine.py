@@ -71,28 +71,30 @@ class SyntheticEngine:
         with torch.inference_mode():
             if descriptor.mode is CUDAGraphMode.FULL:
                 graph = new_graph()
-                with recorded(graph, self.pool):
+                with recorded(graph, self.pool) as recording:
                     self._model.step(descriptor.num_tokens)
                 self.full[descriptor.num_tokens] = graph
-                return Made(1, kernel_nodes(graph))
+                return Made(1, kernel_nodes(graph), recording.instantiate_seconds)
             return self._capture_pieces(descriptor.num_tokens)
 
     def _capture_pieces(self, tokens: int) -> Made:
         """One graph for each part between two attentions. Their buffers stay in the pool; only views are kept."""
         model, graphs, views = self._model, [], []
         graph = new_graph()
-        with recorded(graph, self.pool):
+        with recorded(graph, self.pool) as recording:
             between = model.first(tokens)
         graphs.append(graph)
+        seconds = recording.instantiate_seconds
         for number in range(self.shape.layers):
             views.append(_views(between))
             model.attend(number, between)
             graph = new_graph()
-            with recorded(graph, self.pool):
+            with recorded(graph, self.pool) as recording:
                 between = model.after(number, between)
             graphs.append(graph)
+            seconds += recording.instantiate_seconds
         self.pieces[tokens] = (graphs, views)
-        return Made(len(graphs), sum(map(kernel_nodes, graphs)))
+        return Made(len(graphs), sum(map(kernel_nodes, graphs)), seconds)
 
     def replay(self, descriptor: Descriptor) -> None:
         import torch
@@ -116,7 +118,12 @@ class SyntheticEngine:
         self.pool = None
 
     def fingerprint(self) -> dict[str, Any]:
-        return {"engine": self.name, "context_tokens": 128, "attention": "paged, one query token a request"}
+        return {
+            "engine": self.name,
+            "context_tokens": 128,
+            "attention": "paged, one query token a request",
+            "lm_head": self.shape.head,
+        }
 
     @property
     def _model(self) -> Decoder:

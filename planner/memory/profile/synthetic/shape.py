@@ -33,6 +33,8 @@ class DecoderShape:
         max_tokens: the largest step.
         ranks: tensor-parallel ranks.
         bias: the QKV projection has one.
+        head: the step ends in the output head, each rank for its part of the vocabulary.
+        tied: the head's weight is the embedding's.
     """
 
     hidden: int
@@ -52,6 +54,8 @@ class DecoderShape:
     max_tokens: int = 512
     ranks: int = 1
     bias: bool = False
+    head: bool = False
+    tied: bool = False
 
     @property
     def qkv(self) -> int:
@@ -73,7 +77,8 @@ class DecoderShape:
         mixture = self.experts * (up + 1) * self.hidden * self.expert_mlp + self.experts * self.hidden
         mixture += (up + 1) * self.hidden * self.shared_mlp
         layers = sum(attention + 2 * self.hidden + (dense if self.is_dense(n) else mixture) for n in range(self.layers))
-        return layers + self.vocab * self.hidden + self.hidden
+        vocabularies = 2 if self.head and not self.tied else 1
+        return layers + vocabularies * self.vocab * self.hidden + self.hidden
 
     @property
     def weights_bytes(self) -> int:
@@ -89,30 +94,41 @@ class DecoderShape:
         widest = 2 * self.mlp * (2 if self.gated else 1)
         if self.experts:
             widest = max(widest, 3 * self.experts_per_token * 2 * self.expert_mlp + 2 * self.experts)
-        return self.max_tokens * self.itemsize * (6 * self.hidden + 2 * self.qkv + widest)
+        logits = self.vocab if self.head else 0
+        return self.max_tokens * self.itemsize * (6 * self.hidden + 2 * self.qkv + widest + logits)
 
 
-def shape_of(deployment: Deployment, max_tokens: int) -> tuple[DecoderShape, tuple[str, ...]]:
+def shape_of(deployment: Deployment, max_tokens: int, head: bool = False) -> tuple[DecoderShape, tuple[str, ...]]:
     """The decoder of a deployment, and what it leaves out, in words.
+
+    Args:
+        max_tokens: the largest step.
+        head: with the output head, which vLLM runs outside its graphs.
 
     Raises:
         InputError: CG993, no such decoder can be built of the model, or the ranks do not divide it.
     """
     model, ranks = deployment.model, deployment.tensor_parallel_size
-    _refuse(model)
+    dtype = model.dtype if deployment.dtype == "auto" else deployment.dtype
+    _refuse(model, dtype)
     if deployment.pipeline_parallel_size > 1:
-        raise _cannot("pipeline parallelism", "profile one stage's layers, or use --engine vllm")
+        raise _cannot("pipeline parallelism", "leave -pp out, or spread the model with -tp")
     if model.num_attention_heads % ranks:
         raise _cannot(
             f"{model.num_attention_heads} heads over {ranks} ranks", "choose -tp so that it divides the heads"
         )
-    notes = ["the output head is left out, as it is outside vLLM's graphs"]
+    notes = [
+        "the output head is in the graphs, and its logits stay on their rank; vLLM runs it outside"
+        if head
+        else "the output head is left out, as it is outside vLLM's graphs"
+    ]
     if deployment.enable_lora:
         notes.append("adapters are left out")
-    if deployment.kv_cache_dtype not in ("auto", model.dtype):
-        notes.append(f"the KV cache is {model.dtype}, not {deployment.kv_cache_dtype}")
-    if model.quantization is not None:
-        notes.append(f"weights are {model.dtype}, not {model.quantization}: their kernels differ")
+    if deployment.kv_cache_dtype not in ("auto", dtype):
+        notes.append(f"the KV cache is {dtype}, not {deployment.kv_cache_dtype}")
+    stored = _stored(deployment)
+    if stored:
+        notes.append(f"weights are {dtype}, not {stored}: their kernels differ")
     if model.is_multimodal_model:
         notes.append("the vision or audio part is left out")
     if model.sliding_window is not None or model.attention_chunk_size is not None:
@@ -125,13 +141,24 @@ def shape_of(deployment: Deployment, max_tokens: int) -> tuple[DecoderShape, tup
         head_size=model.head_size,
         vocab=-(-model.vocab_size // ranks),
         mlp=(model.intermediate_size or 0) // ranks,
-        dtype=model.dtype,
+        dtype=dtype,
         max_tokens=max_tokens,
         ranks=ranks,
         bias=model.model_type.startswith("qwen2"),
+        head=head,
+        tied=model.weights.tied if model.weights is not None else False,
         gated=model.weights.gated_mlp if model.weights is not None else True,
     )
     return _with_experts(shape, model), tuple(notes)
+
+
+def _stored(deployment: Deployment) -> str:
+    """How the weights are quantised: as asked for, as the config says, or as the name does; "": they are not."""
+    model = deployment.model
+    named = deployment.quantization or model.quantization
+    if named is not None or model.weights is None:
+        return named or ""
+    return ", ".join(dict.fromkeys(scheme.name for scheme in model.weights.schemes))
 
 
 def _with_experts(shape: DecoderShape, model: ModelShape) -> DecoderShape:
@@ -160,7 +187,7 @@ def _with_experts(shape: DecoderShape, model: ModelShape) -> DecoderShape:
     )
 
 
-def _refuse(model: ModelShape) -> None:
+def _refuse(model: ModelShape, dtype: str) -> None:
     other = "use --engine vllm, which runs the model itself"
     if model.use_mla:
         raise _cannot("latent attention (MLA)", other)
@@ -168,8 +195,8 @@ def _refuse(model: ModelShape) -> None:
         raise _cannot("state-space or linear attention layers", other)
     if model.is_encoder_decoder or model.is_encoder_only or not model.num_attention_heads:
         raise _cannot(f"{model.architecture}, which is no decoder", other)
-    if model.dtype not in ITEMSIZE:
-        raise _cannot(f"dtype {model.dtype}", "pass --dtype bfloat16")
+    if dtype not in ITEMSIZE:
+        raise _cannot(f"dtype {dtype}", "pass --dtype bfloat16")
 
 
 def _cannot(what: str, fix: str) -> InputError:

@@ -1,0 +1,123 @@
+"""What `cgplan profile` looks at before a GPU is touched, and where a record goes whose file cannot be written."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cgplan.errors import InputError
+
+from . import values
+from .options import DeploymentOptions
+
+ENGINES = ("synthetic", "vllm", "callable")
+
+
+def check_engine(engine: str, sample: str, target: str | None, *, real_weights: bool, lm_head: bool) -> None:
+    """Options that do not go together.
+
+    Raises:
+        InputError: CG905, a choice is not known, or an option is of another engine; CG996, --target names nothing.
+    """
+    from cgplan.memory.profile.sampling import SAMPLES
+
+    _check_choice("--engine", engine, ENGINES)
+    _check_choice("--sample", sample, SAMPLES)
+    if (target is not None) != (engine == "callable"):
+        raise InputError(
+            "--target goes with --engine callable, and that needs it",
+            code="CG905",
+            where="--target" if target is not None else "--engine",
+            fix="cgplan profile --engine callable --target mymodule:make_step",
+        )
+    if target is not None and not all(target.partition(":")):
+        raise InputError(
+            f"{target!r} is no MODULE:FACTORY", code="CG996", where="--target", fix="write it like mypackage.steps:make"
+        )
+    if real_weights and engine != "vllm":
+        raise InputError(
+            "--real-weights goes with --engine vllm", code="CG905", where="--real-weights", fix="add --engine vllm"
+        )
+    if lm_head and engine != "synthetic":
+        raise InputError(
+            "--lm-head goes with --engine synthetic", code="CG905", where="--lm-head", fix=f"leave it out with {engine}"
+        )
+
+
+def _check_choice(flag: str, given: str, known: Sequence[str]) -> None:
+    if given not in known:
+        from cgplan.errors import did_you_mean
+
+        fix = did_you_mean(given, known) or f"choose {', '.join(known)}"
+        raise InputError(f"{given!r} is no choice of {flag}", code="CG905", where=flag, fix=fix)
+
+
+def gpu_index(text: str) -> int:
+    """Which GPU of this machine.
+
+    Raises:
+        InputError: it is no number from 0 on.
+    """
+    found = values.whole(text, "--device")
+    if found < 0:
+        raise InputError(f"{found} is no GPU", code="CG903", where="--device", fix="GPUs count from 0: --device 0")
+    return found
+
+
+def take_installed_release(options: DeploymentOptions) -> None:
+    """The graphs are those that the installed vLLM captures, so its rules hold.
+
+    Raises:
+        InputError: CG995, there is none that can be profiled, or --vllm names another.
+    """
+    from cgplan.memory.profile.vllm_engine import base_of, installed_version
+    from cgplan.releases import canonical
+
+    here = canonical(base_of(installed_version()))
+    if options.vllm is not None and canonical(options.vllm) != here:
+        raise InputError(
+            f"--vllm says {options.vllm}, and vLLM {here} is installed",
+            code="CG995",
+            where="--vllm",
+            fix="leave it out, or use --engine synthetic",
+        )
+    options.vllm = here
+
+
+def release_of_dry_run(options: DeploymentOptions) -> tuple[str, ...]:
+    """By which release the graphs are said: that of --vllm, else the installed one. Returns it in words.
+
+    Raises:
+        InputError: CG995, the installed vLLM is meant, and cannot be profiled.
+    """
+    from importlib.metadata import PackageNotFoundError, version
+
+    from cgplan.memory.profile.vllm_engine import base_of, installed_version
+    from cgplan.releases import canonical
+
+    try:
+        here = version("vllm")
+    except PackageNotFoundError:
+        here = ""
+    if options.vllm is None and here:
+        options.vllm = canonical(base_of(installed_version()))
+        return (f"by the rules of the installed vLLM, {here}",)
+    asked = ", as --vllm says" if options.vllm is not None else " (--vllm names another)"
+    missing = f"vLLM {here} is installed here" if here else "vLLM is not installed here"
+    return (f"by the rules of the release in the title{asked}; {missing}, and a profile runs the installed one",)
+
+
+def kept(record: str, error: InputError) -> str:
+    """A measurement is not lost with its file: the record goes to another one, or to stdout. Returns which."""
+    import tempfile
+
+    try:
+        with tempfile.NamedTemporaryFile(
+            "w", encoding="utf-8", prefix="cgplan-profile-", suffix=".json", delete=False
+        ) as file:
+            file.write(record)
+    except OSError:
+        error.fix = "the record is on stdout"
+        print(record, end="")
+        return "-"
+    error.fix = f"the record is in {file.name}"
+    return file.name
