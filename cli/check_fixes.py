@@ -12,7 +12,7 @@ from cgplan.inputs.launches.edit.rewrite import Rewritten, cost_of, read_again, 
 from cgplan.report.check_results import LINE, FileResult
 
 from . import streams
-from .check_output import put
+from .streams import put
 
 Change = tuple[Launch, Diagnostic]
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from cgplan.errors import InputError, did_you_mean
 
 from . import failures
+from .streams import put
 
 if TYPE_CHECKING:
     from cgplan.inputs.settings import Settings
@@ -30,18 +30,21 @@ class Form(NamedTuple):
 
 
 def form_of(
-    output: str | None, as_json: bool, fail_on: str | None, quiet: bool, assumptions: bool, settings: Settings
+    output: str | None, short: str | None, fail_on: str | None, quiet: bool, assumptions: bool, settings: Settings
 ) -> Form:
-    """The form that was typed, else that of the settings.
+    """The form that was typed, by --format or as the `short` --json or --markdown, else that of the settings.
 
     Raises:
         InputError: a word is not known, or two contradict each other.
     """
-    if as_json and output not in (None, "json"):
+    if short is not None and output not in (None, short):
         raise InputError(
-            f"--json and --output {output} are one setting", code="CG907", where="--json", fix="drop one of the two"
+            f"--{short} and --format {output} are one setting",
+            code="CG907",
+            where=f"--{short}",
+            fix="drop one of the two",
         )
-    form = "json" if as_json else _word(output, OUTPUTS, "--output") or settings.output or "text"
+    form = short or _word(output, OUTPUTS, "--format") or settings.output or "text"
     return Form(form, _word(fail_on, FAIL_ON, "--fail-on") or settings.fail_on or "error", quiet, assumptions)
 
 
@@ -86,12 +89,6 @@ def show(found: Sequence[FileResult], form: Form) -> None:
         from cgplan.report.check_text import show as show_text
 
         show_text(found, form.quiet, form.assumptions)
-
-
-def put(text: str) -> None:
-    """Text on stdout; what its encoding lacks becomes a question mark."""
-    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
-    sys.stdout.write(text.encode(encoding, "replace").decode(encoding))
 
 
 def say_unreadable(file: FileResult) -> None:

@@ -10,24 +10,17 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 from . import pasted
+from .candidate import Candidate
 
-VARIABLE = "_CGPLAN_COMPLETE"
 MOST_FILES = 2_000
 """Entries of a folder that are looked at."""
 
 WIDEST = 80
 
 _SPECIAL = re.compile(r"([^\w@%+=:,./~^-])")
-
-
-class Candidate(NamedTuple):
-    """One word to offer, and what it is."""
-
-    word: str
-    text: str = ""
 
 
 def answer(shell: str, words: Sequence[str]) -> int:

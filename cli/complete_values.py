@@ -7,11 +7,14 @@ from functools import partial
 
 from cgplan.releases import SUPPORTED, table
 
-from .complete import Candidate
+from .candidate import Candidate
 
 Maker = Callable[[], Iterable[Candidate]]
 
-FILES = ("--settings", "--sarif-file", "--exclude", "--profile", "--weights", "--compare-with", "--workload")
+FILES = (
+    "--settings", "--sarif-file", "--exclude", "--profile", "--weights", "--compare-with", "--workload", "--metrics",
+    "--measure", "--output", "--save", "--csv", "--json",
+)  # fmt: skip
 """Options whose value is a path."""
 
 
@@ -76,6 +79,18 @@ def _shells() -> Iterator[Candidate]:
     return map(Candidate, SHELLS)
 
 
+def _steps() -> Iterator[Candidate]:
+    from cgplan.demo import STEPS
+
+    return (Candidate(step.name, step.shows) for step in STEPS)
+
+
+def _built_in_files() -> Iterator[Candidate]:
+    from cgplan.demo import FILES
+
+    return (Candidate(name, text) for name, text in FILES.items())
+
+
 SEVERITIES = words("never", "error", "warning", "info")
 
 VALUES: dict[str, Maker] = {
@@ -97,7 +112,9 @@ VALUES: dict[str, Maker] = {
     "--software": software,
     "--fail-on": SEVERITIES,
     "--shape": words("steady", "bursty", "low", "uniform", "bimodal"),
-    "--output": words("text", "json", "sarif", "github", "markdown", "concise"),
+    "--format": words("text", "json", "sarif", "github", "markdown", "concise"),
+    "--step": _steps,
+    "--print": _built_in_files,
     "--select": codes,
     "--ignore": codes,
 }

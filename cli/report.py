@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple, Optional
 
 import typer
 
 from cgplan.errors import CgplanError, InputError, shorten
-from cgplan.inputs.safe_json import read_object
 from cgplan.report.words import sentence
 
 from .decorate import with_deployment
@@ -18,13 +17,13 @@ from .options import DeploymentOptions, LaunchOption, flag
 from .output_options import OUTPUT, FailOnOption, MarkdownInPanelOption
 from .pasted import pasted
 from .plan_inputs import Planned, memory_options, planned
+from .record_file import read_record
 from .severities import SEVERITIES, severity
 
 if TYPE_CHECKING:
     from cgplan.report.html.blocks import Page
     from cgplan.report.html.document import Facts
-    from cgplan.workload.gathered import Gathered
-    from cgplan.workload.tap import StepTap
+    from cgplan.workload.given import Given
     from cgplan.workload.tuning import Tuning
 
 EPILOG = """\
@@ -34,7 +33,8 @@ Examples:
   cgplan report --gpu h200 --markdown -- vllm serve Qwen/Qwen3-30B-A3B -tp 2
   cgplan report --model Qwen/Qwen3-8B --profile profile.json --workload server-metrics.txt --output report.html
 
-Side effects: --output writes the files that it names.
+Side effects: --output writes the files that it names; --workload reads an http:// address, where one is given.
+Without --gpu the driver says which GPU is here.
 
 Exit codes:
   0  written
@@ -67,8 +67,8 @@ def command(
         flag(
             "--workload",
             panel=MEASURED,
-            metavar="FILE",
-            help="Steps of a server: a log with tables, text of /metrics (FILE or URL), CSV or JSON.",
+            metavar="FILE[@WEIGHT]",
+            help="Steps of a server: log with tables, /metrics (FILE or URL), CSV or JSON. Repeatable: a mixture.",
         ),
     ] = None,
     fail_on: FailOnOption = "never",
@@ -84,6 +84,8 @@ def command(
             "a report works the blocks out, and --num-gpu-blocks would be left out", code="CG905",
             where="--num-gpu-blocks", fix="give --num-gpu-blocks-override where vLLM is given it, or --kv-bytes",
         )  # fmt: skip
+    if options.model_tag == "-" and any(text.partition("@")[0] == "-" for text in workload or ()):
+        raise InputError("standard input is read once", code="CG905", where="--workload", fix="name one of the files")
     memory = memory_options(options)
     if any(target.is_html for target in targets):
         from cgplan.report.html.charts import check_library
@@ -144,26 +146,31 @@ def _facts(first: Planned, profile: str | None, workload: list[str] | tuple[()])
     if profile is not None:
         facts = _with_profile(facts, profile)
     if workload:
-        gathered = _gathered(workload)
-        facts = facts._replace(gathered=gathered, tuning=_tuning(facts, gathered, profile))
+        from cgplan.workload.gathered import joined
+        from cgplan.workload.given import read_given
+
+        given = read_given(workload)
+        facts = facts._replace(gathered=joined(*(one.gathered for one in given)))
+        facts = facts._replace(tuning=_tuning(facts, given, profile))
     return facts
 
 
-def _tuning(facts: Facts, gathered: Gathered, profile: str | None) -> Tuning | str | None:
-    """The best capture sizes for the workload, by time where the profile has times; or why there are none."""
+def _tuning(facts: Facts, given: Sequence[Given], profile: str | None) -> Tuning | str | None:
+    """The best capture sizes for the mixture, by time where the profile has times; or why there are none."""
     from cgplan.memory.budget.measured_record import profile_of
+    from cgplan.workload.given import traffic_of
     from cgplan.workload.limits import Limits
-    from cgplan.workload.traffic import Traffic
     from cgplan.workload.tune import tune_of
 
-    steps = gathered.together()
-    if steps is None:
-        return None
+    try:
+        traffic = traffic_of(given)
+    except CgplanError as error:
+        return str(error)
     record = None
     if facts.timings is not None and facts.timings.has_costs and profile is not None:
-        record = profile_of(read_object(Path(profile)), "--profile")
+        record = profile_of(read_record(profile), "--profile")
     try:
-        return tune_of(facts.plan.deployment, (Traffic(steps.source, steps),), Limits(), (), record, facts.plan.request)
+        return tune_of(facts.plan.deployment, traffic, Limits(), (), record, facts.plan.request)
     except CgplanError as error:
         return str(error)
 
@@ -173,7 +180,7 @@ def _with_profile(facts: Facts, name: str) -> Facts:
     from cgplan.memory.profile.worth import left_by
     from cgplan.report.html.of_profile import timings
 
-    document = read_object(Path(name))
+    document = read_record(name)
     found = timings(document, "--profile")
     if found is None:
         line = "Profile: the record has no times, only bytes; `cgplan profile --json FILE` writes them."
@@ -182,32 +189,6 @@ def _with_profile(facts: Facts, name: str) -> Facts:
         return facts._replace(timings=found, worth=left_by(facts.plan.deployment, document))
     except CgplanError as error:
         return facts._replace(timings=found, worth=str(error))
-
-
-def _gathered(workload: list[str] | tuple[()]) -> Gathered:
-    from cgplan.workload.gathered import joined
-    from cgplan.workload.sources import read_sources
-    from cgplan.workload.tap import StepTap
-
-    tables, others = [], []
-    for name in workload:
-        told = _of_log(name, StepTap())
-        others += [name] if told is None else []
-        tables += [] if told is None else [told]
-    return joined(*tables, *([read_sources(others)] if others else []))
-
-
-def _of_log(name: str, tap: StepTap) -> Gathered | None:
-    """The tables of --cudagraph-metrics in a log, or None: it is none, or has none."""
-    from cgplan.inputs.vllm_logs.streams import chunks
-    from cgplan.workload.fetch import is_address
-
-    if name == "-" or is_address(name) or not Path(name).is_file():
-        return None
-    for piece in chunks(name, []):
-        tap.feed(piece)
-    found = tap.finish()
-    return found if found is not None and found.parts else None
 
 
 def _masked(facts: Facts, options: DeploymentOptions) -> Page:

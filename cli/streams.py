@@ -12,7 +12,8 @@ PIPE_CLOSED = 141
 def mend() -> None:
     """Put files where Python has None because the descriptor was closed.
 
-    What is written to stdout then fails when it is flushed, as on any file that takes nothing; stderr swallows it.
+    What is written to stdout then fails when it is flushed, as on any file that takes nothing; stderr swallows it. A
+    letter that stdout does not have is written as "?".
     """
     if sys.stdout is None:
         _reopen(1, os.O_RDONLY)
@@ -20,6 +21,10 @@ def mend() -> None:
     if sys.stderr is None:
         _reopen(2, os.O_WRONLY)
         sys.stderr = open(2, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
+    reconfigure = getattr(sys.stdout, "reconfigure", None)
+    if reconfigure is not None and sys.stdout.errors in ("strict", "surrogateescape"):
+        # A terminal without a letter shows "?" for it; a name of a file may hold bytes that are no letter anywhere.
+        reconfigure(errors="replace")
 
 
 def write_failed(error: OSError) -> int:
@@ -55,3 +60,9 @@ def _reopen(descriptor: int, flags: int) -> None:
 def _drop(descriptor: int) -> None:
     """What is left in the buffer goes nowhere, so that no complaint follows at exit."""
     _reopen(descriptor, os.O_WRONLY)
+
+
+def put(text: str) -> None:
+    """Text on stdout; what its encoding lacks becomes a question mark."""
+    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+    sys.stdout.write(text.encode(encoding, "replace").decode(encoding))

@@ -32,8 +32,8 @@ Examples:
   cgplan sweep grid.toml --json | jq 'select(.starts == "yes") | .kv_tokens'
   cgplan sweep grid.toml --output records.jsonl --ray 10.0.0.1:6379
 
-Side effects: writes the files of --output, --csv and --profile; --profile loads GPUs. Started again with the same
-files, it goes on where it stopped.
+Side effects: writes the files of --output, --csv and --measure; --measure loads GPUs, --ray uses the network. Started
+again with the same files, it goes on where it stopped.
 
 Exit codes:
   0    every deployment has a record; one that vLLM refuses is a record too
@@ -59,9 +59,9 @@ def command(
     ray: Annotated[
         _Text, _option("--ray", "Work on a Ray cluster: its address, or local. Needs cgplan[ray].", "ADDRESS")
     ] = None,
-    profile: Annotated[
+    measure: Annotated[
         _Text,
-        _option("--profile", "Measure those that start with `cgplan profile`, here or on GPUs of --ray.", "FILE"),
+        _option("--measure", "Measure those that start with `cgplan profile`, here or on GPUs of --ray.", "FILE"),
     ] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="The records as JSON lines on stdout, nothing else.", show_default=False)
@@ -76,11 +76,11 @@ def command(
     if output == "-":
         output, as_json = None, True
     workers = _jobs(jobs)
-    _check_files({"GRID": grid, "--output": output, "--csv": csv, "--profile": profile})
+    _check_files({"GRID": grid, "--output": output, "--csv": csv, "--measure": measure})
     starting: set[str] = set()
     with ExitStack() as opened:
         found = read_grid(grid)
-        kept = _open_profiles(opened, profile)
+        kept = _open_profiles(opened, measure)
         status = _swept(opened, found, output, csv, workers, ray, as_json, starting)
         if kept is not None and status == 0:
             return _profiled(kept, found, starting, os.path.dirname(os.path.abspath(grid)), ray)
@@ -98,7 +98,7 @@ def _swept(
     starting: set[str],
 ) -> int:
     """The records of the grid; `starting` gets the keys of those that start and have graphs."""
-    from cgplan.report.sweep_text import Progress, Summary
+    from cgplan.report.sweep_text import Progress, Summary, counted_in_thousands
     from cgplan.sweep.record_file import RecordFile
     from cgplan.sweep.run import Sweep
 
@@ -130,7 +130,8 @@ def _swept(
     if not as_json:
         summary.show()
         if sweep.kept:
-            say(f"{sweep.kept:,} of {grid.count:,} records were in {output} already")
+            were = "was" if sweep.kept == 1 else "were"
+            say(f"{sweep.kept:,} of {counted_in_thousands(grid.count, 'record')} {were} in {output} already")
     return 0
 
 
@@ -142,7 +143,7 @@ def _open_profiles(opened: ExitStack, path: str | None) -> RecordFile | None:
 
 def _profiled(file: RecordFile, grid: Grid, starting: set[str], folder: str, ray: str | None) -> int:
     """Measure the deployments that start; records that are there are kept."""
-    from cgplan.report.sweep_text import Progress
+    from cgplan.report.sweep_text import Progress, counted_in_thousands
     from cgplan.sweep.profile_jobs import jobs_of, run_jobs
 
     jobs = {job.key: job for job in jobs_of(grid, starting)}
@@ -157,16 +158,21 @@ def _profiled(file: RecordFile, grid: Grid, starting: set[str], folder: str, ray
                 done += 1
                 bar.tell(1)
     except KeyboardInterrupt:
-        say(f"interrupted: {done:,} of {len(jobs):,} profiles are done; start it again and it goes on")
+        of, are = counted_in_thousands(len(jobs), "profile"), "is" if done == 1 else "are"
+        say(f"interrupted: {done:,} of {of} {are} done; start it again and it goes on")
         return INTERRUPTED
-    say(f"{done:,} profiles, {failed:,} of them failed: their records say why")
+    said = f"{failed:,} of them failed: {'its record says' if failed == 1 else 'their records say'} why"
+    say(f"{counted_in_thousands(done, 'profile')}, {said if failed else 'none of them failed'}")
     return 0
 
 
 def _how_far(sweep: Sweep, output: str | None) -> str:
+    from cgplan.report.sweep_text import counted_in_thousands
+
     count = sweep.kept + sweep.done
     how = "start it again and it goes on" if output is not None else "with --output it would go on from there"
-    return f"interrupted: {count:,} of {sweep.grid.count:,} deployments are done; {how}"
+    of = counted_in_thousands(sweep.grid.count, "deployment")
+    return f"interrupted: {count:,} of {of} {'is' if count == 1 else 'are'} done; {how}"
 
 
 @contextmanager

@@ -5,12 +5,15 @@ from __future__ import annotations
 import csv
 import os
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cgplan.errors import InputError, shorten
+from cgplan.errors import cannot_write, shorten
 
 if TYPE_CHECKING:
+    from cgplan.errors import InputError
     from cgplan.sweep.grid import Grid
 
 
@@ -18,7 +21,7 @@ class CsvFile:
     """A table that grows beside its place, and takes it when `finish` is called.
 
     Raises:
-        InputError: CG910, it cannot be written.
+        InputError: CG910, it cannot be written; NoRoomError: the disk is full.
     """
 
     def __init__(self, path: Path, grid: Grid) -> None:
@@ -33,33 +36,42 @@ class CsvFile:
                 prefix=f".{self._path.name[:60]}.", suffix=".tmp", dir=self._path.parent
             )
         except (OSError, ValueError) as error:
-            reason = (getattr(error, "strerror", None) or str(error)).lower()
-            raise InputError(
-                f"{self._shown} cannot be written: {reason}",
-                code="CG910",
-                where="--csv",
-                fix="name a file that can be written",
-            ) from None
-        self._file = os.fdopen(handle, "w", encoding="utf-8", newline="")
+            raise self._failed(error) from None
+        # A record that was kept may hold half a character, which no file can.
+        self._file = os.fdopen(handle, "w", encoding="utf-8", errors="replace", newline="")
         columns = ["key", *(axis.name for axis in grid.axes), *FACTS]
         self._table = csv.DictWriter(self._file, columns, extrasaction="ignore", lineterminator="\n")
-        self._table.writeheader()
+        with self._takes():
+            self._table.writeheader()
 
     def __enter__(self) -> CsvFile:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._file.close()
+        with suppress(OSError):  # what it still held is not wanted
+            self._file.close()
         if os.path.exists(self._beside):
             os.unlink(self._beside)
 
     def add(self, record: dict[str, Any]) -> None:
-        self._table.writerow(record)
+        with self._takes():
+            self._table.writerow(record)
 
     def finish(self) -> None:
         """Put the table into its place."""
-        self._file.close()
-        mask = os.umask(0)
-        os.umask(mask)
-        os.chmod(self._beside, 0o666 & ~mask)
-        os.replace(self._beside, self._path)
+        with self._takes():
+            self._file.close()
+            mask = os.umask(0)
+            os.umask(mask)
+            os.chmod(self._beside, 0o666 & ~mask)
+            os.replace(self._beside, self._path)
+
+    @contextmanager
+    def _takes(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise self._failed(error) from None
+
+    def _failed(self, error: OSError | ValueError) -> InputError:
+        return cannot_write(error, self._shown, "--csv", "name a file that can be written")

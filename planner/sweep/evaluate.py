@@ -18,6 +18,7 @@ from ..memory.budget.non_torch import estimate_non_torch
 from ..memory.budget.weights import Weights, estimate_weights
 from ..memory.estimates import Interval
 from ..memory.graphs.memory import GraphMemory
+from ..memory.kv.capacity import DOES_NOT_FIT, NO_MEMORY, NOTHING_TO_FIT
 from ..memory.limits import Verdict, check_start
 from ..memory.request import NO_GRAPHS, MemoryRequest, check_sizes, graph_memory
 from ..memory.verdict import in_given_bytes, with_loading
@@ -29,7 +30,7 @@ from .options import LIMITS, MEMORY, TABLES, is_ignored
 from .rules import NO_ANSWER, NO_SUCH_OPTION
 
 FACTS = (
-    "starts", "code", "message", "model_runner", "backend", "mode", "decode_mode", "mixed_mode", "graphs",
+    "starts", "fits", "code", "message", "model_runner", "backend", "mode", "decode_mode", "mixed_mode", "graphs",
     "graphs_full", "graphs_piecewise", "largest_size", "covered_batches", "uncovered_batches", "mean_padding",
     "effective_max_num_seqs", "effective_max_num_batched_tokens", "effective_max_model_len", "gpus", "replicas",
     "weights_bytes", "activation_bytes", "graph_bytes", "deducted_bytes", "kv_bytes", "kv_tokens", "max_concurrency",
@@ -37,6 +38,8 @@ FACTS = (
 )  # fmt: skip
 """Columns of a record beside `key` and the options; docs/sweep.md says what each is."""
 _NOTHING = dict.fromkeys(FACTS)
+_TOO_LITTLE = {NO_MEMORY.code, DOES_NOT_FIT.code, NOTHING_TO_FIT.code}
+"""Of a KV cache that does not hold what was asked for; the one that a verdict has is then of a shorter length."""
 _ROUND = 4
 
 
@@ -95,6 +98,7 @@ class Evaluator:
         except CgplanError as error:
             # What cgplan does not know is no refusal of vLLM.
             found["starts"] = "no" if isinstance(error, StartupError) else None
+            found["fits"] = False if isinstance(error, StartupError) else None
             found["code"], found["message"] = error.code, error.message
         except Exception as error:
             said = shorten(" ".join(str(error).split()), 200)
@@ -285,15 +289,17 @@ def _budget(shared: _Shared, parts: _Parts, flags: MemoryFlags) -> Budget:
 
 
 def _conclude(found: dict[str, Any], verdict: Verdict) -> None:
-    found["starts"] = verdict.starts
-    if verdict.kv_cache is not None:
-        plan = verdict.kv_cache.plan
+    found["starts"], found["fits"] = verdict.starts, verdict.holds
+    plan = verdict.kv_cache.plan if verdict.kv_cache is not None else None
+    if plan is not None and plan.refusal is None and _TOO_LITTLE.isdisjoint(verdict.ends):
         found["kv_tokens"] = plan.tokens
         found["effective_max_model_len"] = plan.max_model_len
         if plan.max_concurrency is not None:
             found["max_concurrency"] = round(plan.max_concurrency, _ROUND)
     if verdict.starts != "yes":
         order = {"error": 0, "warning": 1, "info": 2}
-        first = min(verdict.findings, key=lambda finding: order[finding.severity], default=None)
+        # Of what is not sure, that first which ends the start by the best estimates.
+        last = verdict.ends if verdict.starts == "unsure" else ()
+        first = min(verdict.findings, key=lambda one: (order[one.severity], one.code not in last), default=None)
         if first is not None:
             found["code"], found["message"] = first.code, first.message

@@ -114,6 +114,9 @@ class Grid:
     def _identities(self) -> list[list[bytes]]:
         """By axis and position, what a value adds to the key; an option that is not given adds nothing."""
         return [
-            [f"{axis.name}={value.identity}\0".encode() if value.given else b"" for value in axis.values]
+            [
+                f"{axis.name}={value.identity}\0".encode("utf-8", "surrogatepass") if value.given else b""
+                for value in axis.values
+            ]
             for axis in self.axes
         ]

@@ -103,7 +103,7 @@ class _Reader:
             found: dict[int, frozenset[int]] = {}
             for name, raw, where in self._options(table, "exclude", number):
                 if name not in by_name:
-                    fix = did_you_mean(name, by_name) or f"options of this grid: {', '.join(by_name)}"
+                    fix = did_you_mean(name, by_name) or f"name one of {', '.join(by_name)}"
                     raise _wrong(f"{name} is not in the grid", where, fix)
                 at = by_name[name]
                 found[at] = frozenset(self._position(axes[at], one, where) for one in _listed(name, raw))
@@ -118,13 +118,14 @@ class _Reader:
         for at, value in enumerate(axis.values):
             if value.given and value.identity == wanted:
                 return at
-        fix = f"values of it: {shorten(', '.join(str(value.shown) for value in axis.values), 120)}"
+        fix = f"give one of {shorten(', '.join(str(value.shown) for value in axis.values), 120)}"
         raise _wrong(f"{shorten(raw, 40)} is no value of {axis.name} in the grid", where, fix)
 
     def _value(self, name: str, raw: Any, where: str) -> Value:
         try:
             return read_value(name, raw, where, self._load)
         except CgplanError as error:
+            error.where = error.where or where
             if where not in error.message:
                 error.message = f"{where}: {error.message.removeprefix(f'{name}: ')}"
             raise

@@ -13,6 +13,8 @@ from typing import Any
 from ..deployment import Deployment
 from ..errors import CgplanError, InputError, did_you_mean, shorten
 from ..inputs.drafts import with_draft
+from ..inputs.launches.secret_names import is_secret_name
+from ..inputs.secret_shapes import HIDDEN, hidden
 from ..inputs.serve_args_numbers import human_int, human_int_or_auto
 from ..model_shape import ModelShape
 from ..releases import SUPPORTED, canonical, table
@@ -96,6 +98,10 @@ def read_value(name: str, raw: Any, where: str, load: Load) -> Value:
     except CgplanError as error:
         error.where = where
         raise
+    return _shown_without_secrets(name, _value(name, raw, content))
+
+
+def _value(name: str, raw: Any, content: Any) -> Value:
     if name in ("gpu", "model") or isinstance(content, (Gpu, ModelShape)):
         return Value(str(raw), content.model_dump_json(), content)
     if isinstance(content, dict) and any(isinstance(part, ModelShape) for part in content.values()):
@@ -108,6 +114,25 @@ def read_value(name: str, raw: Any, where: str, load: Load) -> Value:
     return Value(content if isinstance(content, (str, int, float)) else _text(content), _text(content), content)
 
 
+def _shown_without_secrets(name: str, value: Value) -> Value:
+    """The value as records show it; two that differ in a key alone still have each an identity of its own."""
+    key = name.rpartition(".")[2]
+    if value.content is not None and is_secret_name(key) and not isinstance(value.content, (bool, int, float)):
+        return value._replace(shown=HIDDEN)
+    if isinstance(value.content, dict) and (clean := _clean(value.content)) != value.content:
+        return value._replace(shown=_text(clean))
+    return value._replace(shown=hidden(value.shown)) if isinstance(value.shown, str) else value
+
+
+def _clean(content: Any) -> Any:
+    """A table without the texts under the name of a secret."""
+    if not isinstance(content, dict):
+        return content
+    return {
+        key: HIDDEN if isinstance(own, str) and is_secret_name(key) else _clean(own) for key, own in content.items()
+    }
+
+
 def _text(value: Any) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
@@ -118,7 +143,7 @@ def _content(name: str, raw: Any, load: Load) -> Any:
     if name == "model":
         return load(_word(raw))
     if name == "vllm":
-        return canonical(_word(raw))
+        return _release(_word(raw))
     if name == "gpu_memory_utilization":
         return _share(raw)
     if name in HUMAN:
@@ -142,6 +167,15 @@ def _word(raw: Any) -> str:
     if not isinstance(raw, str) or not raw.strip():
         raise InputError(f"{_said(raw)} is no name", code="CG903", fix="give text in quotes")
     return raw
+
+
+def _release(text: str) -> str:
+    try:
+        return canonical(text)
+    except InputError as error:
+        error.where = None
+        error.fix = f"give one of {', '.join(SUPPORTED)}"
+        raise
 
 
 def _share(raw: Any) -> float:

@@ -7,6 +7,7 @@ from math import floor, log10
 from typing import Any, NamedTuple
 
 Record = Mapping[str, Any]
+Merits = tuple[int, int, int, int, int]
 MIB = 1 << 20
 DIGITS = 3
 """Significant digits of tokens that are compared: less than that decides nothing, and is below what is known."""
@@ -22,15 +23,16 @@ class Best(NamedTuple):
 class Front:
     """The best records by model and GPU; the order in which records come does not matter.
 
-    More tokens of KV cache over all replicas, more decode batch sizes that run in a graph, less memory of graphs and
-    fewer GPUs are better. Records of servers that do not start are not looked at.
+    More tokens of KV cache over all replicas, more decode batch sizes that run in a graph, less memory of graphs,
+    fewer GPUs, and a start that is sure are better. Records of servers that do not start by the best estimates are not
+    looked at.
     """
 
     def __init__(self) -> None:
-        self._groups: dict[tuple[str, str], dict[tuple[int, ...], Best]] = {}
+        self._groups: dict[tuple[str, str], dict[Merits, Best]] = {}
 
     def add(self, record: Record) -> None:
-        if record.get("starts") not in ("yes", "unsure") or record.get("kv_tokens") is None:
+        if not record.get("fits") or record.get("kv_tokens") is None:
             return
         merits = merits_of(record)
         group = self._groups.setdefault((str(record.get("model")), str(record.get("gpu"))), {})
@@ -58,13 +60,14 @@ def tokens_of(record: Record) -> int:
     return int(record["kv_tokens"]) * int(record.get("replicas") or 1)
 
 
-def merits_of(record: Record) -> tuple[int, int, int, int]:
+def merits_of(record: Record) -> Merits:
     """What is compared, more being better."""
     return (
         _rounded(tokens_of(record)),
         int(record.get("covered_batches") or 0),
         -(int(record.get("graph_bytes") or 0) // MIB),
         -int(record.get("gpus") or 1),
+        int(record["starts"] == "yes"),
     )
 
 
@@ -75,5 +78,5 @@ def _rounded(number: int) -> int:
     return number // step * step
 
 
-def _preference(record: Record) -> tuple[int, int, int, str]:
-    return (-tokens_of(record), int(record.get("graph_bytes") or 0), record["starts"] != "yes", str(record["key"]))
+def _preference(record: Record) -> tuple[int, int, str]:
+    return (-tokens_of(record), int(record.get("graph_bytes") or 0), str(record["key"]))

@@ -70,7 +70,8 @@ def words_of(grid: Grid, positions: Sequence[int]) -> tuple[str, ...]:
             continue
         head, dot, key = axis.name.partition(".")
         if head in ("env", "software"):
-            pairs = {key: value.shown} if dot else json.loads(str(value.shown))
+            # Not as it is shown, which is without keys and passwords.
+            pairs = {key: value.content} if dot else value.content
             found += [word for name, text in pairs.items() for word in (f"--{head}", f"{name}={_text(text)}")]
             continue
         found += _option(head, key, value.shown, value.content)
@@ -153,7 +154,7 @@ def run_jobs(jobs: Sequence[Job], folder: str, ray: str | None, measured: Measur
             raise CgplanError(
                 shorten(str(found["message"]), 200),
                 code=NO_TORCH,
-                where="--profile",
+                where="--measure",
                 fix="install cgplan[profile] where it measures, and start again: what is done is kept",
             )
         yield json.dumps({"key": job.key, "options": shlex.join(job.words), **found}, separators=(",", ":"))

@@ -7,15 +7,20 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from ..errors import InputError, shorten
+from ..errors import InputError, cannot_write, shorten
 from .rules import BAD_RECORDS
 
 START = b'{"key":"'
 """What every record begins with."""
+
+
+DELETE = "delete line {}, and what it was is worked out again"
 
 
 class RecordFile:
@@ -28,20 +33,18 @@ class RecordFile:
         InputError: CG910 it cannot be opened; CG736 it holds something else, or another sweep writes it.
     """
 
-    def __init__(self, path: str, column: str = "starts") -> None:
+    def __init__(self, path: str, column: str = "fits") -> None:
         self._column = column
         self._shown = shorten(path, 200)
         try:
             # "a" alone keeps two writers from each other's lines; reading needs "+".
             self._file: BinaryIO = Path(path).open("a+b")  # noqa: SIM115
+            if not stat.S_ISREG(os.fstat(self._file.fileno()).st_mode):
+                # What is read back from a device or a pipe is not what was written, and may have no end.
+                self._file.close()
+                raise ValueError("it is no regular file")
         except (OSError, ValueError) as error:
-            reason = (getattr(error, "strerror", None) or str(error)).lower()
-            raise InputError(
-                f"{self._shown} cannot be written: {reason}",
-                code="CG910",
-                where=self._shown,
-                fix="name a file that can be written",
-            ) from None
+            raise cannot_write(error, self._shown, self._shown, "name a file that can be written") from None
         try:
             self._lock()
             self._mend()
@@ -53,27 +56,41 @@ class RecordFile:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._file.close()
+        with suppress(OSError):  # what a full disk did not take is worked out again
+            self._file.close()
 
     def records(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Each record that is there, as its line and what it says."""
+        """Each record that is there, as its line and what it says. Empty lines are passed over."""
         self._file.seek(0)
+        some = False
         for number, raw in enumerate(self._file, 1):
+            if not raw.strip():
+                continue
             found = self._record(raw)
             if found is None:
                 raise InputError(
                     f"{self._shown}, line {number} is no record of a sweep",
                     code=BAD_RECORDS.code,
                     where=self._shown,
-                    fix="name another file",
+                    fix=f"{DELETE.format(number)}, or name another file" if some else "name another file",
                 )
-            yield raw.decode().rstrip("\n"), found
+            some = True
+            yield raw.decode().rstrip("\r\n"), found
 
     def add(self, lines: Sequence[str]) -> None:
-        """Add records; they are in the file when this returns."""
-        if lines:
+        """Add records; they are in the file when this returns.
+
+        Raises:
+            NoRoomError: the disk is full. Started again, the sweep goes on.
+        """
+        if not lines:
+            return
+        try:
             self._file.write(("\n".join(lines) + "\n").encode())
             self._file.flush()
+        except OSError as error:
+            kept = "; start it again and it goes on"
+            raise cannot_write(error, self._shown, self._shown, "name a file that can be written", kept=kept) from None
 
     def _mend(self) -> None:
         """Cut off a last line that was not written in full; one that only lacks its end gets it."""
@@ -124,7 +141,8 @@ class RecordFile:
         if not raw.startswith(START):
             return None
         try:
-            found = json.loads(raw)
+            # Not the bytes themselves: json.loads takes half a character in them, which is no UTF-8.
+            found = json.loads(raw.decode("utf-8"))
         except (ValueError, RecursionError):
             return None
         is_one = isinstance(found, dict) and isinstance(found.get("key"), str) and self._column in found

@@ -18,7 +18,7 @@ BAD_RECORDS = Rule(
     title="The output of a sweep cannot be gone on with.",
     why="A sweep adds to the records that its output file has; a file of something else stays as it is.",
     example="--output notes.txt, a file whose first line is no record of a sweep.",
-    instead="Name another file.",
+    instead="Name another file; where one line among records was damaged, delete it.",
     source=OWN,
 )
 NO_ANSWER = Rule(

@@ -14,7 +14,7 @@ from cgplan.releases.gpus import gpu
 from cgplan.report.backends import show
 from cgplan.report.backends_markdown import as_markdown
 from cgplan.report.console import ASCII, THEME
-from cgplan.resolve.backends.table import SupportTable, support_table
+from cgplan.resolve.support_table import SupportTable, support_table
 
 CASES: dict[str, dict[str, Any]] = {
     "default": {},

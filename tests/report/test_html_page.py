@@ -132,6 +132,30 @@ class TestEscapes:
         assert "color:var(--unknown)" in html(made)
 
 
+class TestCode:
+    """What stands in backticks is code in both twins, and in the Markdown one no code can end a cell or a line."""
+
+    FLAG = "Add `--cudagraph-capture-sizes 1 2|3 *_x_* <b>` to it, not ` alone | *x*."
+
+    def made(self) -> tuple[str, str]:
+        blocks: tuple[Block, ...] = (Line(self.FLAG), Items((self.FLAG,)), table("T", ("a", "b"), [(self.FLAG, "1")]))
+        page_of = small()._replace(sections=(Section("x", "X", blocks),))
+        return html(page_of), markdown(page_of)
+
+    def test_in_html(self) -> None:
+        assert self.made()[0].count("<code>--cudagraph-capture-sizes 1 2|3 *_x_* &lt;b&gt;</code>") == 3
+
+    def test_in_markdown(self) -> None:
+        lines = self.made()[1].split("\n")
+        rest = " to it, not \\` alone \\| \\*x\\*."
+        code = "Add `--cudagraph-capture-sizes 1 2|3 *_x_* <b>`" + rest
+        assert code in lines
+        assert f"- {code}" in lines
+        (row,) = (line for line in lines if line.startswith("| Add "))
+        assert row == "| " + code.replace("2|3", "2\\|3") + " | 1 |"
+        assert len(re.split(r"(?<!\\)\|", row)) == 4
+
+
 class TestBounds:
     def test_long_tables_and_texts_are_cut_and_say_so(self) -> None:
         rows: list[tuple[str, ...]] = [(str(at), "x" * 5000) for at in range(5000)]

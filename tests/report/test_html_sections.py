@@ -15,7 +15,7 @@ from html_helpers import facts, gathered
 from cgplan import gpu
 from cgplan.errors import InputError
 from cgplan.memory.profile.worth import Left
-from cgplan.report import plan_words
+from cgplan.report import plan_words, tune_view
 from cgplan.report.html import of_memory, of_profile, of_resolution, of_workload
 from cgplan.report.html.blocks import Curves, Figure, Grouped, Section, Stacked, Table
 from cgplan.report.html.document import findings_of, page
@@ -38,6 +38,11 @@ def figures(section: Section) -> list[Figure]:
     return [block for block in section.blocks if isinstance(block, Figure)]
 
 
+def numbers(figure: Figure) -> Table:
+    assert figure.table is not None
+    return figure.table
+
+
 def tables(section: Section) -> dict[str, Table]:
     return {block.name: block for block in section.blocks if isinstance(block, Table)}
 
@@ -50,8 +55,8 @@ class TestGraphs:
         colours = [piece.colour for _, pieces in decode.chart.rows for piece in pieces]
         assert colours == ["full", "eager"]
         assert "the first that runs eager has 513 requests" in decode.summary
-        assert decode.table.rows[-1][:3] == ("513–1000", "eager", "")
-        assert mixed.table.rows[0] == ("1", "PIECEWISE", "1", "0.0%")
+        assert numbers(decode).rows[-1][:3] == ("513–1000", "eager", "")
+        assert numbers(mixed).rows[0] == ("1", "PIECEWISE", "1", "0.0%")
 
     def test_without_a_cliff_it_says_so(self) -> None:
         decode = figures(of_resolution.resolution(facts(max_num_seqs=64).plan.resolution))[0]
@@ -61,6 +66,30 @@ class TestGraphs:
         made = facts().plan.resolution
         found = tables(of_resolution.decisions(made))["Rules that changed a setting"]
         assert [row[0] for row in found.rows] == [one.code for one in made.decisions]
+        assert [row[-1] for row in found.rows] == [one.source for one in made.decisions]
+
+    def test_lines_of_another_release_are_said_to_be_its(self) -> None:
+        made = facts(vllm="0.25.1").plan.resolution
+        section = of_resolution.decisions(made)
+        places = [row[-1] for row in tables(section)["Rules that changed a setting"].rows]
+        assert places
+        assert all(", as of 0." in place and " @ " not in place for place in places)
+        assert "The rules are those of 0.25.1" in str(section.blocks[0])
+
+    def test_one_is_one(self) -> None:
+        decode, _ = figures(of_resolution.resolution(facts(max_num_seqs=1).plan.resolution))
+        assert isinstance(decode.chart, Stacked)
+        ((_, (piece,)),) = decode.chart.rows
+        assert piece.told == "FULL 1 request"
+        assert decode.summary.startswith("FULL 1 request; ")
+
+
+class TestCards:
+    def test_what_does_not_start_captures_and_runs_nothing(self) -> None:
+        starts, fails = (dict(page(facts(name)).key) for name in ("Qwen/Qwen3-8B", "deepseek-ai/DeepSeek-V3"))
+        assert {"CUDA graphs", "Decode batches", "Capture"} <= set(starts)
+        assert "CUDA graphs, asked for" in fails
+        assert not {"CUDA graphs", "Decode batches", "Capture"} & set(fails)
 
 
 class TestMemory:
@@ -71,7 +100,7 @@ class TestMemory:
         assert isinstance(bar.chart, Stacked)
         whole = sum(piece.size for _, pieces in bar.chart.rows for piece in pieces)
         assert whole == pytest.approx(made.budget.total.best / 2**30)
-        assert [row[1] for row in bar.table.rows if row[0] == "KV cache"] == [
+        assert [row[1] for row in numbers(bar).rows if row[0] == "KV cache"] == [
             plan_words.gib(made.budget.tightest.kv_cache.best)
         ]
 
@@ -146,7 +175,18 @@ class TestWorkload:
         for _, pieces in by_mode.chart.rows:
             assert sum(piece.size for piece in pieces) == pytest.approx(100)
         assert "unknown" in [colour for colour, _ in by_mode.legend]
-        assert [row[:2] for row in by_size.table.rows] == [("8", "120"), ("9–16", "30"), ("300", "5"), ("900", "7")]
+        assert [row[:2] for row in numbers(by_size).rows] == [("8", "120"), ("9–16", "30"), ("300", "5"), ("900", "7")]
+
+    def test_one_is_one(self) -> None:
+        from cgplan.workload.gathered import Gathered, Part
+        from cgplan.workload.histogram import Batches, Range, workload_of
+
+        steps = workload_of([Batches("decode", Range(1, 1), 1), Batches("decode", Range(2, 2), 3)], "a test")
+        section = of_workload.workload(Gathered((Part("", steps, "file"),)), facts().plan.resolution)
+        by_size = figures(section)[1]
+        assert isinstance(by_size.chart, Stacked)
+        told = [piece.told for _, pieces in by_size.chart.rows for piece in pieces]
+        assert told == ["1 token, FULL: 1 step, 25.0 %", "2 tokens, FULL: 3 steps, 75.0 %"]
 
     def test_what_is_certain_has_no_third_colour(self) -> None:
         sure = gathered()
@@ -176,9 +216,28 @@ class TestCaptureSizes:
         ((_, points),) = padding.chart.lines
         assert [point.x for point in points] == [len(point.sizes) for point in found.points]
         assert [point.y for point in points] == pytest.approx([100 * point.waste for point in found.points])
-        assert len(padding.table.rows) == len(found.points) + 1
-        assert padding.table.rows[-1][2].startswith("today")
+        assert padding.table is memory.table is None, "one table has the numbers of all curves"
+        lists = tables(section)["Lists by number of sizes"]
+        assert len(lists.rows) == len(found.points) + 1
+        assert lists.rows[-1][-1].startswith("today")
+        assert [row[2] for row in lists.rows[:-1]] == [tune_view.percent(point.waste) for point in found.points]
+        assert str(section.blocks[0]).count("For a test (162 steps)") == 1
         assert "MiB" in memory.summary
+
+    def test_other_choices_have_their_tables_and_flags(self) -> None:
+        from cgplan.report.html import of_tuning
+        from cgplan.report.html.blocks import Heading, Line, Table
+        from cgplan.workload.histogram import Batches, Range, workload_of
+        from cgplan.workload.tune import tune
+
+        made = facts(max_num_seqs=64).plan
+        seen = [Batches("decode", Range(size, size), 3000) for size in (5, 30)]
+        section = of_tuning.tuning(tune(made.deployment, workload_of(seen)))
+        assert Heading("Other choices") in section.blocks
+        names = [block.name for block in section.blocks if isinstance(block, Table)]
+        assert names[-3:] == ["cudagraph_mode", "max_num_seqs", "max_cudagraph_capture_size"]
+        lines = [block.text for block in section.blocks if isinstance(block, Line)]
+        assert any("-cc.cudagraph_mode=FULL_DECODE_ONLY`" in text for text in lines)
 
     def test_why_there_is_none(self) -> None:
         from cgplan.report.html import of_tuning

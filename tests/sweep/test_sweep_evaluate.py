@@ -49,7 +49,7 @@ def planned(record: dict[str, Any]) -> dict[str, Any]:
     try:
         made = plan_of(deployment, request, advise=False)
     except CgplanError as error:
-        return {"starts": "no", "code": error.code}
+        return {"starts": "no", "fits": False, "code": error.code, "kv_tokens": None}
     assert made.budget is not None
     r, stage, seconds = made.resolution, made.budget.tightest, capture_time(made)
     found = {
@@ -67,10 +67,12 @@ def planned(record: dict[str, Any]) -> dict[str, Any]:
         "kv_bytes": min(made.best.kv_bytes),
         "capture_seconds": seconds.best if seconds is not None else 0.0,
     }
-    if made.best.plan is not None:
-        found["kv_tokens"] = made.best.plan.tokens
+    found["fits"] = made.fits
+    found["kv_tokens"] = made.best.plan.tokens if made.best.plan is not None else None
     if made.starts == "no":
         found["code"] = made.findings[0].code
+    elif not made.fits:
+        found["code"] = next(one.code for one in made.findings if one.code in made.ends)
     return found
 
 
@@ -171,3 +173,14 @@ def test_refusals_do_not_change_what_comes_after() -> None:
     found = grid(SMALL)
     evaluator = Evaluator(found)
     assert [evaluator.record(at) for at in found.numbers()] == [evaluator.record(at) for at in found.numbers()]
+
+
+def test_one_that_does_not_start_by_the_best_estimate_holds_no_tokens() -> None:
+    base = {"model": "Qwen/Qwen3-32B", "gpu": "l4"}
+    fails, starts = (only({"base": base, "grid": {"tp": [tp]}}) for tp in (4, 8))
+    assert (fails["starts"], fails["fits"], fails["code"]) == ("unsure", False, "CG561")
+    assert (fails["kv_tokens"], fails["max_concurrency"], fails["effective_max_model_len"]) == (None, None, 40960)
+    assert (starts["starts"], starts["fits"], starts["code"]) == ("unsure", True, "CG504")
+    assert starts["kv_tokens"] > 40960
+    refused = only({"base": base, "grid": {"tp": [3]}})
+    assert (refused["starts"], refused["fits"], refused["kv_tokens"]) == ("no", False, None)

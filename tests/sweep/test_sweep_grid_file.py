@@ -110,8 +110,8 @@ BAD = [
     (with_({"software": {"flashinf": [True]}}), "CG901", "did you mean flashinfer?"),
     (with_({"enable_lora": ["yes"]}), "CG903", "true or false"),
     (with_({"runner": ["pooling"]}), "CG735", "give it in [base]"),
-    (with_({"tp": [1, 2]}, exclude=[{"dtype": "auto"}]), "CG735", "options of this grid"),
-    (with_({"tp": [1, 2]}, exclude=[{"tp": 4}]), "CG735", "values of it: 1, 2"),
+    (with_({"tp": [1, 2]}, exclude=[{"dtype": "auto"}]), "CG735", "name one of"),
+    (with_({"tp": [1, 2]}, exclude=[{"tp": 4}]), "CG735", "give one of 1, 2"),
     (with_({"tp": [1, 2]}, exclude=[{}]), "CG735", "name an option"),
     (with_({"tp": [1, 2]}, exclude={"tp": 1}), "CG735", "write [[exclude]]"),
     (with_({"tp": [1, 2]}, exclude=[{"tp": [1, 2]}]), "CG735", "exclude less"),
@@ -149,3 +149,12 @@ def test_a_file_that_cannot_be_read(tmp_path: Path, name: str) -> None:
     with pytest.raises(InputError) as caught:
         read_grid(str(tmp_path / name))
     assert caught.value.code == "CG910"
+
+
+def test_a_release_that_is_not_known_is_answered_with_what_a_grid_takes() -> None:
+    with pytest.raises(InputError) as caught:
+        grid_of({"base": BASE, "grid": {"vllm": ["0.99.0"]}})
+    assert caught.value.code == "CG801"
+    assert "--" not in (caught.value.fix or "--")
+    assert "0.33.0" in (caught.value.fix or "")
+    assert (caught.value.where or "").endswith("grid.vllm[0]")

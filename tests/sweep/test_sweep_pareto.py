@@ -14,14 +14,16 @@ from cgplan.sweep.pareto import Front, merits_of
 
 def record(at: int, tokens: int, covered: int, mib: int, gpus: int, starts: str = "yes") -> dict[str, Any]:
     return {
-        "key": f"{at:04}", "model": "m", "gpu": "g", "starts": starts, "kv_tokens": tokens, "covered_batches": covered,
+        "key": f"{at:04}", "model": "m", "gpu": "g", "starts": starts, "fits": starts != "no", "kv_tokens": tokens,
+        "covered_batches": covered,
         "graph_bytes": mib << 20, "gpus": gpus, "replicas": 1,
     }  # fmt: skip
 
 
 small = st.integers(0, 4)
-many = st.lists(st.tuples(small, small, small, small), max_size=30).map(
-    lambda rows: [record(at, 10 ** row[0], row[1], row[2], 1 + row[3]) for at, row in enumerate(rows)]
+sure = st.sampled_from(["yes", "unsure"])
+many = st.lists(st.tuples(small, small, small, small, sure), max_size=30).map(
+    lambda rows: [record(at, 10 ** row[0], row[1], row[2], 1 + row[3], row[4]) for at, row in enumerate(rows)]
 )
 
 
@@ -50,6 +52,19 @@ def test_a_server_that_does_not_start_is_not_best() -> None:
     front.add(record(1, 10**6, 512, 0, 1, "no"))
     front.add(record(2, 10, 1, 9, 8, "unsure"))
     assert [one.record["key"] for one in front.best()["m", "g"]] == ["0002"]
+
+
+def test_nor_is_one_that_does_not_by_the_best_estimate() -> None:
+    front = Front()
+    front.add({**record(1, 10**6, 512, 0, 1, "unsure"), "fits": False})
+    assert front.best() == {}
+
+
+def test_one_that_may_start_does_not_push_out_one_that_surely_does() -> None:
+    front = Front()
+    front.add(record(1, 10**6, 512, 0, 1, "unsure"))
+    front.add(record(2, 10, 1, 9, 8))
+    assert [one.record["key"] for one in front.best()["m", "g"]] == ["0001", "0002"]
 
 
 def test_models_and_gpus_are_not_compared() -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from cgplan.errors import InputError
 from cgplan.sweep.record_file import RecordFile
 
-LINES = [json.dumps({"key": f"{at:024x}", "starts": "yes", "n": "é" * at}, separators=(",", ":")) for at in range(4)]
+LINES = [json.dumps({"key": f"{at:024x}", "fits": True, "n": "é" * at}, separators=(",", ":")) for at in range(4)]
 WHOLE = ("\n".join(LINES) + "\n").encode()
 
 
@@ -44,7 +44,7 @@ def test_cut_off_anywhere_the_whole_lines_stay(folder: Path, end: int) -> None:
 @pytest.mark.parametrize(
     "raw",
     [
-        b"hello", b"hello\n", b"\n", b"[]\n", b'{"key": 1}\n', b'{"key":"a"}\n', b"\0\0", b'{"other":1}',
+        b"hello", b"hello\n", b"\n\nhello\n", b"[]\n", b'{"key": 1}\n', b'{"key":"a"}\n', b"\0\0", b'{"other":1}',
         WHOLE + b"hello", LINES[0].encode() + b"\nhello\n" + WHOLE, b'{"key":"a","starts"\n' + WHOLE,
     ],
 )  # fmt: skip
@@ -72,3 +72,29 @@ def test_a_file_that_cannot_be_written(tmp_path: Path, name: str) -> None:
     with pytest.raises(InputError) as caught:
         RecordFile(str(tmp_path / name))
     assert caught.value.code == "CG910"
+
+
+def test_empty_lines_are_passed_over(tmp_path: Path) -> None:
+    path = tmp_path / "records.jsonl"
+    path.write_bytes(b"\n" + WHOLE.replace(b"\n", b"\r\n\n  \n"))
+    assert lines_of(path) == LINES
+
+
+def test_one_bad_line_among_records_is_to_be_deleted(tmp_path: Path) -> None:
+    path = tmp_path / "records.jsonl"
+    path.write_bytes(WHOLE + LINES[0][:20].encode() + b"\n" + WHOLE)
+    with pytest.raises(InputError) as caught:
+        lines_of(path)
+    assert "line 5 " in caught.value.message
+    assert (caught.value.fix or "").startswith("delete line 5")
+    kept = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join(kept[:4] + kept[5:]))
+    assert lines_of(path) == LINES * 2
+
+
+def test_a_file_whose_first_line_is_none_is_somebody_elses(tmp_path: Path) -> None:
+    path = tmp_path / "notes.txt"
+    path.write_bytes(b"hello\n" + WHOLE)
+    with pytest.raises(InputError) as caught:
+        lines_of(path)
+    assert caught.value.fix == "name another file"

@@ -135,14 +135,14 @@ class Figure(NamedTuple):
         summary: what is to be seen, in a sentence.
         chart: the picture.
         legend: (colour, name); (): the pieces say what they are.
-        table: the same as numbers.
+        table: the same as numbers; None: a table of the section has them, with those of other charts.
     """
 
     name: str
     summary: str
     chart: Chart
     legend: tuple[tuple[str, str], ...]
-    table: Table
+    table: Table | None
 
 
 Block: TypeAlias = Line | Heading | Pairs | Items | Findings | Table | Figure

@@ -6,12 +6,14 @@ same numbers give the same text.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from html import escape
 from typing import Any
 from xml.etree import ElementTree
 
 from ...errors import InputError
 from .blocks import COLOURS, Chart, Curves, Grouped, Piece, Stacked
+from .framing import frame
 from .rules import NEEDS_EXTRA
 
 WIDE, NARROW = 900, 340
@@ -117,20 +119,20 @@ def _grouped(chart: Grouped, width: int) -> tuple[Any, list[Piece]]:
 def _curves(chart: Curves, width: int) -> tuple[Any, list[Piece]]:
     import pygal
 
-    every = [point for _, points in chart.lines for point in points]
-    largest = max((point.y for point in every), default=1) or 1
+    part = frame(chart)
+    every = [*(point for points in part.lines for point in points), *(point for _, point in chart.marked)]
     first, last = min(point.x for point in every), max(point.x for point in every)
     places = [place for place in _round_ticks(last) if place >= first]
     ticks = tuple((place, f"{place:g}{f' {chart.across}' if place == places[0] else ''}") for place in places)
     drawn = pygal.XY(
         **_config(
-            width, 260, dots_size=2, range=(0, largest), xrange=(first, last) if last > first else (first, first + 1),
+            width, 260, dots_size=2, range=(part.low, part.high), xrange=(first, max(last, first + 1)),
             x_labels=[{"label": text, "value": place} for place, text in _sparse(ticks, (last - first) / (width / 52))],
-            y_labels=_up(largest, chart.up),
+            y_labels=_scale(part.ticks, chart.up),
         )
     )  # fmt: skip
     found: list[Piece] = []
-    for colour, points in chart.lines:
+    for (colour, _), points in zip(chart.lines, part.lines, strict=True):
         drawn.add(colour, [_value((p.x, p.y), found, Piece(colour, 0, "", p.told)) for p in points])
     for colour, point in chart.marked:
         drawn.add(colour, [_value((point.x, point.y), found, Piece(colour, 0, "", point.told))], dots_size=6)
@@ -138,9 +140,12 @@ def _curves(chart: Curves, width: int) -> tuple[Any, list[Piece]]:
 
 
 def _up(largest: float, unit: str) -> list[dict[str, Any]]:
+    return _scale(_round_ticks(largest), unit)
+
+
+def _scale(places: Sequence[float], unit: str) -> list[dict[str, Any]]:
     """The scale on the left; its uppermost number has the unit."""
-    places = _round_ticks(largest)
-    return [{"label": f"{place:g}{f' {unit}' if place == places[-1] else ''}", "value": place} for place in places]
+    return [{"label": f"{place:.12g}{f' {unit}' if place == places[-1] else ''}", "value": place} for place in places]
 
 
 def _sparse(ticks: tuple[tuple[float, str], ...], gap: float) -> list[tuple[float, str]]:

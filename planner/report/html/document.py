@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..._version import __version__
 from ...inputs.launches.secret_names import is_secret_name
+from ...inputs.secret_shapes import HIDDEN
 from ...memory.plan import CapacityPlan, capture_time
 from ...memory.profile.worth import Left
 from ...memory.what_if import BuyBack
@@ -15,7 +16,6 @@ from ...trace import Finding
 from ...workload.gathered import Gathered
 from .. import plan_words as words
 from ..bars import NAMES
-from ..check_secrets import HIDDEN
 from ..plan_text import Titles
 from ..words import counted
 from . import of_memory, of_profile, of_resolution, of_workload
@@ -92,18 +92,19 @@ def findings_of(made: CapacityPlan) -> tuple[Finding, ...]:
 
 
 def _key(made: CapacityPlan, found: Sequence[Finding]) -> list[tuple[str, str]]:
-    """The few numbers at the top."""
+    """The few numbers at the top. A server that does not start by the best estimate runs and captures nothing."""
     resolution = made.resolution
     count = resolution.graph_count()
-    key = [("CUDA graphs", f"{resolution.cudagraph_mode.value}, {counted(count, 'graph')}")]
+    name = "CUDA graphs" if made.fits else "CUDA graphs, asked for"
+    key = [(name, f"{resolution.cudagraph_mode.value}, {counted(count, 'graph')}")]
     decode = resolution.uniform_decode_coverage().ranges
-    if decode:
+    if decode and made.fits:
         first = decode[0]
         last = next((one.first - 1 for one in decode if one.mode is not first.mode), decode[-1].last)
         key.append(("Decode batches", f"{NAMES[first.mode]} up to {counted(last, 'request')}"))
     pairs = dict(words.cache_lines(made))
     key += [(name, pairs[name]) for name in ("KV cache", "Tokens", "Concurrency") if name in pairs]
-    time = capture_time(made)
+    time = capture_time(made) if made.fits else None
     if time is not None:
         key.append(("Capture", f"about {time.best:.0f} s at the start"))
     numbers = {sign: sum(one.severity == sign for one in found) for sign in _ORDER}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from html import escape
 
 from ...errors import as_fix
@@ -26,26 +27,28 @@ def markdown(page: Page) -> str:
 
 def _block(block: Block) -> list[str]:
     if isinstance(block, Line):
-        return [cell(block.text)]
+        return [_text(block.text)]
     if isinstance(block, Heading):
         return [f"### {cell(block.text)}"]
     if isinstance(block, Pairs):
-        return [f"- {cell(name)}: {cell(text)}" for name, text in block.pairs]
+        return [f"- {cell(name)}: {_text(text)}" for name, text in block.pairs]
     if isinstance(block, Items):
-        return [f"- {cell(sentence(text))}" for text in block.texts]
+        return [f"- {_text(sentence(text))}" for text in block.texts]
     if isinstance(block, Findings):
         return [_finding(one) for one in block.findings]
     if isinstance(block, Figure):
-        return [f"### {cell(block.name)}", "", cell(block.summary), "", *_folded(block.table)]
+        numbers = ["", *_folded(block.table)] if block.table is not None else []
+        return [f"### {cell(block.name)}", "", cell(block.summary), *numbers]
     return _folded(block) if block.folded else _table(block)
 
 
 def _finding(finding: Finding) -> str:
-    fix = f" Fix: {cell(as_option(as_fix(finding.fix)))}." if finding.fix else ""
+    fix = f" Fix: {_text(as_option(as_fix(finding.fix)))}." if finding.fix else ""
     sign = SIGNS.get(finding.severity, finding.severity)
-    return f"- **{cell(sign)} {cell(finding.code)}** {cell(sentence(finding.message))}{fix}"
+    return f"- **{cell(sign)} {cell(finding.code)}** {_text(sentence(finding.message))}{fix}"
 
 
+CODE = re.compile(r"`([^`]{1,8000})`")
 SHORT = 8
 """Rows of a table that stands open."""
 
@@ -57,4 +60,19 @@ def _folded(made: Table) -> list[str]:
 
 
 def _table(made: Table) -> list[str]:
-    return table(made.head, made.rows, made.right)
+    return table(made.head, made.rows, made.right, safe=_cell)
+
+
+def _text(text: str, pipe: str = "|") -> str:
+    """Safe text, with what stands in backticks as code, as on the page of HTML; `pipe` is how code has a `|`."""
+    written, at = [], 0
+    for found in CODE.finditer(text):
+        inside = "".join(c if c.isprintable() else " " for c in found[1]).replace("|", pipe)
+        written += [cell(text[at : found.start()]), f"`{inside}`"]
+        at = found.end()
+    return "".join((*written, cell(text[at:])))
+
+
+def _cell(text: str) -> str:
+    """The same in a table, whose columns end at any `|` that is not escaped, in code too."""
+    return _text(text, r"\|")

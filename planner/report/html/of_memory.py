@@ -78,7 +78,7 @@ def graphs(made: CapacityPlan, bought: Sequence[BuyBack]) -> Section:
     lines = tuple(line for line in (*words.graph_lines(made), words.time_line(made)) if line)
     blocks: list[Block] = [Items(lines)] if lines else []
     if bought:
-        title = "What other CUDA graphs give the KV cache"
+        title = words.bought_title(made)
         head = (*words.BOUGHT_HEAD[:-1], "cost")
         blocks += [Heading(title), table(title, head, words.bought_rows(bought), (1, 2, 3, 4))]
     return Section("graph-memory", "Memory and time of the graphs", tuple(blocks))

@@ -11,6 +11,7 @@ from ...errors import InputError, shorten
 from ...memory.estimates import GIB, MIB
 from ...memory.profile.worth import Left
 from ..profile_text import NAMES
+from ..words import counted
 from .blocks import Block, Figure, Grouped, Heading, Items, Line, Section, table
 from .rules import NO_TIMINGS
 
@@ -175,7 +176,7 @@ def _times(one: _Rank, bound: int | None) -> Iterable[Block]:
     summary = (
         "Not bound by launches at any measured size: graphs gain little here."
         if bound is None
-        else f"Bound by launches up to {bound} tokens: there a graph is faster than eager by more than 5 %."
+        else f"Bound by launches up to {counted(bound, 'token')}: there a graph is faster than eager by more than 5 %."
     )
     title = "A decode step by tokens, milliseconds"
     yield Figure(
@@ -188,7 +189,7 @@ def _times(one: _Rank, bound: int | None) -> Iterable[Block]:
 
 
 def _bar(step: _Step, name: str, times: _Times) -> tuple[float, str]:
-    return 1000 * times.median, f"{step.num_tokens} tokens, {name}: {_ms(times)} ms"
+    return 1000 * times.median, f"{counted(step.num_tokens, 'token')}, {name}: {_ms(times)} ms"
 
 
 def _ms(times: _Times | None) -> str:

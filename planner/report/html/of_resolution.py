@@ -10,7 +10,7 @@ from ...resolve.resolution import Resolution
 from ...vocabulary import CUDAGraphMode
 from .. import bars
 from ..text import coverages, summary_rows
-from ..trace import shown
+from ..trace import cited, shown
 from .blocks import Block, Figure, Line, Pairs, Piece, Section, Stacked, Table, table
 
 COLOUR = {CUDAGraphMode.FULL: "full", CUDAGraphMode.PIECEWISE: "piecewise", CUDAGraphMode.NONE: "eager"}
@@ -26,10 +26,18 @@ def resolution(found: Resolution) -> Section:
 
 def decisions(found: Resolution) -> Section:
     """Every rule that changed something, and the backends that were passed over."""
-    rows = [(one.code, one.field, shown(one.before), shown(one.after), one.why, one.source) for one in found.decisions]
+    release = found.vllm_version
+    rows = [
+        (one.code, one.field, shown(one.before), shown(one.after), one.why, cited(one.source, release))
+        for one in found.decisions
+    ]
     blocks: list[Block] = []
     if rows:
-        blocks.append(Line(f"{len(rows)} settings were changed by rules, in the order in which vLLM applies them."))
+        were = "setting was" if len(rows) == 1 else "settings were"
+        told = f"{len(rows)} {were} changed by rules, in the order in which vLLM applies them."
+        if any(row[-1] != one.source for row, one in zip(rows, found.decisions, strict=True)):
+            told += f" The rules are those of {release}; each place is in the release that it names."
+        blocks.append(Line(told))
         head = ("rule", "setting", "before", "after", "why", "where in vLLM")
         blocks.append(table("Rules that changed a setting", head, rows, folded=True))
     passed = [(name, "; ".join(reasons)) for name, reasons in found.backend.rejected]
@@ -51,19 +59,23 @@ def _coverage(found: Coverage, note: str) -> Figure:
     decode = found.kind == "uniform_decode"
     unit = "requests" if decode else "tokens"
     parts = bars.stretches(found)
+
+    def of(last: int) -> str:
+        return unit.removesuffix("s") if last == 1 else unit
+
     name = f"{'Decode' if decode else 'Mixed'} batches{note}, by {unit}"
     pieces = tuple(
-        Piece(COLOUR[one.mode], log2(one.last + 1) - log2(one.first), bars.NAMES[one.mode], f"{one} {unit}")
+        Piece(COLOUR[one.mode], log2(one.last + 1) - log2(one.first), bars.NAMES[one.mode], f"{one} {of(one.last)}")
         for one in parts
     )
     told = ", ".join(str(one) for one in parts)
     cliff = found.first_cliff
     padding = f" Padding is {found.mean_waste:.1%} of a step on average." if found.mean_waste else ""
-    end = "no batch runs eager." if cliff is None else f"the first that runs eager has {cliff} {unit}."
+    end = "no batch runs eager." if cliff is None else f"the first that runs eager has {cliff} {of(cliff)}."
     named = dict.fromkeys(one.mode for one in parts)
     return Figure(
         name,
-        f"{told} {unit}; {end}{padding} The scale is logarithmic.",
+        f"{told} {of(parts[-1].last)}; {end}{padding} The scale is logarithmic.",
         Stacked((("", pieces),), _ticks(parts)),
         tuple((COLOUR[mode], bars.NAMES[mode]) for mode in named),
         _ranges(found, name, unit),

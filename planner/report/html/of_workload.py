@@ -113,7 +113,9 @@ def _pieces(row: views.SizeRow, whole: float) -> Iterable[Piece]:
     for mode, steps in parts:
         if steps:
             name = UNKNOWN if mode is None else NAMES[mode]
-            told = f"{row.name} tokens, {name}: {number(steps)} steps, {percent(steps, whole)}"
+            of = "token" if row.name == "1" else "tokens"
+            many = "step" if number(steps) == "1" else "steps"
+            told = f"{row.name} {of}, {name}: {number(steps)} {many}, {percent(steps, whole)}"
             yield Piece("unknown" if mode is None else COLOUR[mode], 100 * steps / whole, "", told)
 
 

@@ -12,7 +12,8 @@ from ...errors import as_fix
 from ...trace import Finding
 from ..words import as_option, sentence
 from . import charts
-from .blocks import COLOURS, Block, Figure, Findings, Heading, Items, Line, Page, Pairs, Section, Table
+from .blocks import COLOURS, Block, Curves, Figure, Findings, Heading, Items, Line, Page, Pairs, Section, Table
+from .framing import frame
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
 """What a browser may load: nothing."""
@@ -148,15 +149,16 @@ def _folded(table: Table, summary: str) -> str:
 
 
 def _figure(figure: Figure) -> str:
-    wide, narrow = (
-        charts.svg(figure.chart, figure.name, figure.summary, width) for width in (charts.WIDE, charts.NARROW)
-    )
+    note = frame(figure.chart).note if isinstance(figure.chart, Curves) else ""
+    summary = f"{figure.summary} {note}".rstrip()
+    wide, narrow = (charts.svg(figure.chart, figure.name, summary, width) for width in (charts.WIDE, charts.NARROW))
     named = "".join(_entry(colour, name) for colour, name in figure.legend)
     legend = f'<ul class="legend">{named}</ul>' if named else ""
+    numbers = _folded(figure.table, f"{figure.name} as a table") if figure.table is not None else ""
     return (
-        f"<figure><figcaption><h3>{escape(figure.name)}</h3><p>{escape(figure.summary)}</p></figcaption>{legend}"
+        f"<figure><figcaption><h3>{escape(figure.name)}</h3><p>{escape(summary)}</p></figcaption>{legend}"
         f'<div class="wide">{wide}</div><div class="narrow">{narrow}</div>'
-        f"{_folded(figure.table, f'{figure.name} as a table')}</figure>"
+        f"{numbers}</figure>"
     )
 
 
