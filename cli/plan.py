@@ -13,7 +13,7 @@ from cgplan.report.words import as_option, sentence
 from .decorate import with_deployment
 from .memory_flags import MemoryFlagOptions
 from .options import DeploymentOptions, LaunchOption, flag
-from .output_options import FailOnOption, JsonInPanelOption, MarkdownInPanelOption
+from .output_options import FailOnOption, JsonInPanelOption, MarkdownInPanelOption, check_one_form
 from .pasted import pasted
 from .plan_inputs import Planned, memory_options, planned, planned_other
 from .severities import SEVERITIES, severity
@@ -30,6 +30,8 @@ Examples:
   cgplan plan --model Qwen/Qwen3-8B --gpu l4 --what-if max-model-len=8k,16k,32k
   cgplan plan --model Qwen/Qwen3-8B --gpu h100 --compare-with "vllm serve Qwen/Qwen3-8B -tp 2"
   cgplan plan --model Qwen/Qwen3-8B --gpu h100 --weights-bytes 16381470720 --kv-cache-dtype fp8
+
+Side effects: none; no file is written, no network is used. Without --gpu the driver says which GPU is here.
 
 Exit codes:
   0  it starts
@@ -70,8 +72,8 @@ def command(
     lowest = severity(fail_on)
     _check_asked(options, what_if, compare_with, as_json=as_json, as_markdown=as_markdown)
     memory = memory_options(options)
-    other = planned_other(options, memory, compare_with) if compare_with is not None else None
     first = planned(options, memory, pasted(context), launch)
+    other = planned_other(options, memory, compare_with, first) if compare_with is not None else None
     found = _what_if(first, what_if)
     if as_json:
         _print_json(first, other, found)
@@ -90,15 +92,16 @@ def _check_asked(
     """Options of which one would be left out in silence.
 
     Raises:
-        InputError: CG905, two exclude each other, or one has no part in a plan.
+        InputError: CG907, two exclude each other; CG905, one has no part in a plan.
     """
-    for first, second, both in (
-        ("--json", "--markdown", as_json and as_markdown),
-        ("--what-if", "--compare-with", what_if is not None and compare_with is not None),
-    ):
-        if both:
-            message = f"{first} and {second} exclude each other"
-            raise InputError(message, code="CG905", where=second, fix="run the two one after the other")
+    check_one_form(as_json=as_json, as_markdown=as_markdown)
+    if what_if is not None and compare_with is not None:
+        raise InputError(
+            "--what-if and --compare-with exclude each other",
+            code="CG907",
+            where="--compare-with",
+            fix="run the two one after the other",
+        )
     if options.num_gpu_blocks is not None:
         raise InputError(
             "a plan works the blocks out, and --num-gpu-blocks would be left out",
@@ -122,6 +125,11 @@ def _titles(one: Planned) -> Titles:
     return Titles(one.asked.model, one.asked.gpu, one.asked.layout)
 
 
+def _of_record(other: Planned) -> tuple[str, ...]:
+    """What is to be known of a record beside two deployments."""
+    return tuple(text.removeprefix("Profile: ") for text in other.assumptions if text.startswith("Profile: "))
+
+
 def _bought(one: Planned) -> tuple[BuyBack, ...]:
     from cgplan.memory.what_if import buy_backs
 
@@ -137,7 +145,7 @@ def _show(first: Planned, other: Planned | None, found: WhatIf | None) -> None:
     from cgplan.report.plan_text import show, show_compared, show_what_if
 
     if other is not None:
-        show_compared(first.plan, other.plan, (_titles(first), _titles(other)))
+        show_compared(first.plan, other.plan, (_titles(first), _titles(other)), _of_record(other))
         return
     if found is not None:
         show_what_if(found, _titles(first).line(first.plan.resolution.vllm_version), first.assumptions)
@@ -155,7 +163,8 @@ def _print_markdown(first: Planned, other: Planned | None, found: WhatIf | None)
     from cgplan.report.plan_markdown import compared_page, page
 
     if other is not None:
-        print(compared_page(first.plan, other.plan, (_titles(first), _titles(other))), end="")
+        page_of_both = compared_page(first.plan, other.plan, (_titles(first), _titles(other)), _of_record(other))
+        print(page_of_both, end="")
         return
     text = page(
         first.plan,

@@ -6,14 +6,13 @@ import copy
 import re
 import shlex
 from dataclasses import field, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cgplan import Deployment, ModelShape
 from cgplan.errors import InputError, shorten
 from cgplan.light_dataclass import dataclass
-from cgplan.memory.budget.budget import Measured, MemoryFlags
-from cgplan.memory.estimates import GIB
+from cgplan.memory.budget.budget import MemoryFlags, reserve_of
+from cgplan.memory.budget.measured import Measured
 from cgplan.memory.plan import CapacityPlan, plan_of
 from cgplan.memory.request import MemoryRequest
 
@@ -25,6 +24,7 @@ from .pasted import Pasted
 from .request import Asked, request_of
 
 if TYPE_CHECKING:
+    from cgplan.memory.budget.measured_record import Profile
     from cgplan.memory.budget.weights import Weights
 
 MEASURED = ("weights", "activation", "non_torch", "graphs", "graph_estimate", "free", "total")
@@ -69,6 +69,7 @@ class Planned:
     asked: Asked
     plan: CapacityPlan
     assumptions: tuple[str, ...]
+    record: Profile | None = None
 
 
 def memory_options(options: CacheSizeOptions) -> MemoryOptions:
@@ -79,7 +80,7 @@ def memory_options(options: CacheSizeOptions) -> MemoryOptions:
     """
     names = (*CacheSizeOptions.__annotations__, *MemoryFlagOptions.__annotations__)
     given: dict[str, str | None] = {name: getattr(options, name, None) for name in names}
-    sizes = {name: _size(name, given) for name in MEASURED}
+    sizes: dict[str, Any] = {name: _size(name, given) for name in MEASURED}
     known = Measured(**sizes, source="as given")
     found = MemoryOptions(
         utilization=_share(given.get("gpu_memory_utilization")),
@@ -96,8 +97,18 @@ def memory_options(options: CacheSizeOptions) -> MemoryOptions:
     return found
 
 
-def planned(options: DeploymentOptions, memory: MemoryOptions, line: Pasted, which: str | None = None) -> Planned:
+def planned(
+    options: DeploymentOptions,
+    memory: MemoryOptions,
+    line: Pasted,
+    which: str | None = None,
+    *,
+    first: Planned | None = None,
+) -> Planned:
     """The plan of what a command asks for; the line or the file is that of `request_of`.
+
+    Args:
+        first: what it is compared with, which a measured record may be of.
 
     Raises:
         InputError: an option, the file or the line cannot be read, or the model is not known well enough.
@@ -113,22 +124,32 @@ def planned(options: DeploymentOptions, memory: MemoryOptions, line: Pasted, whi
         deployment = deployment.model_copy(update={"max_model_len": None})
         assumptions = [text for text in assumptions if text != NOT_LOOKED_AT]
     request = MemoryRequest(flags, memory.known, None, memory.kv_bytes, auto_fit)
+    record: Profile | None = None
     if memory.profile is not None:
-        known, remarks = _with_profile(memory.profile, deployment, memory.known)
-        request = replace(request, known=known)
-        assumptions += remarks
+        from . import plan_record
+
+        record = first.record if first is not None and first.record is not None else plan_record.read(memory.profile)
+        found = plan_record.known_by(
+            record, deployment, memory.known,
+            memory_given=options.gpu_memory_bytes is not None, first=first.plan.request if first is not None else None,
+        )  # fmt: skip
+        request = replace(request, known=found.measured, known_of=found.of)
+        assumptions += found.remarks
     if memory.weights is not None:
         request = replace(request, weights=_from_files(memory.weights, deployment))
-    return Planned(asked._replace(deployment=deployment), plan_of(deployment, request), tuple(assumptions))
+    made = plan_of(deployment, request)
+    if record is not None and request.known_of is None:
+        assumptions += plan_record.held_against(record, made)
+    return Planned(asked._replace(deployment=deployment), made, tuple(assumptions), record)
 
 
-def planned_other(options: DeploymentOptions, memory: MemoryOptions, text: str) -> Planned:
-    """The plan of --compare-with: a file or a line, with the same options over it."""
+def planned_other(options: DeploymentOptions, memory: MemoryOptions, text: str, first: Planned) -> Planned:
+    """The plan of --compare-with: a file or a line, with the same options over it; a record is of `first`."""
     own = copy.copy(options)
     own.asked = None
     if is_launch_file(text):
         own.model_tag = text
-        return planned(own, memory, Pasted())
+        return planned(own, memory, Pasted(), first=first)
     own.model_tag = own.model = None
     if _is_path(text):
         raise InputError(
@@ -143,7 +164,7 @@ def planned_other(options: DeploymentOptions, memory: MemoryOptions, text: str) 
         raise InputError(
             f"the line cannot be read: {error}", code="CG906", where="--compare-with", fix="close its quotes"
         ) from None
-    return planned(own, memory, Pasted(tuple(words)))
+    return planned(own, memory, Pasted(tuple(words)), first=first)
 
 
 def _is_path(text: str) -> bool:
@@ -192,7 +213,7 @@ def size(text: str, flag: str) -> int:
 
 
 def _below(text: str, flag: str) -> InputError:
-    return InputError(f"{text} is below 0", code="CG903", where=flag, fix="give a larger number")
+    return InputError(f"{text} is below 0", code="CG903", where=flag, fix="give 0 or more")
 
 
 def _size(name: str, given: dict[str, str | None]) -> int | None:
@@ -219,10 +240,16 @@ def _flags(options: DeploymentOptions, memory: MemoryOptions) -> tuple[MemoryFla
         given = dict(options.asked.args.values)
     utilization = memory.utilization if memory.utilization is not None else given.get("gpu_memory_utilization")
     kv_cache = memory.kv_cache_bytes if memory.kv_cache_bytes is not None else given.get("kv_cache_memory_bytes")
-    reserve = int(float(given.get("mm_ipc_gpu_memory_gb") or 0) * GIB)
+    reserve = reserve_of(given.get("mm_ipc_gpu_memory_gb"))
     length: Any = options.max_model_len if options.max_model_len is not None else given.get("max_model_len")
     auto_fit = str(length).strip().lower() in ("auto", "-1")
     return MemoryFlags(utilization, kv_cache, reserve), auto_fit
+
+
+def request_of_line(options: DeploymentOptions) -> MemoryRequest:
+    """What a line or file alone asks of the memory: its flags, and nothing that was measured."""
+    flags, auto_fit = _flags(options, MemoryOptions())
+    return MemoryRequest(flags, auto_fit=auto_fit)
 
 
 def _is_nameless(model: ModelShape) -> bool:
@@ -247,33 +274,6 @@ def _stand_in() -> ModelShape:
     from cgplan.inputs.catalogue import load_model
 
     return load_model(DEFAULT_MODEL)
-
-
-def _with_profile(name: str, deployment: Deployment, known: Measured) -> tuple[Measured, list[str]]:
-    """The values of the record, with those of the options over them; and what to know of it."""
-    from cgplan import resolve
-    from cgplan.inputs.safe_json import read_object
-    from cgplan.memory.budget.measured_record import check_fits, fingerprint_of, profile_of
-
-    try:
-        document = read_object(Path(name))
-    except InputError as error:
-        error.fix = "give a measured record, a JSON file in the form that `cgplan schema profile` prints"
-        raise
-    record = profile_of(document, "--profile")
-    resolution = resolve(deployment)
-    check_fits(record, deployment, resolution, "--profile")
-    said = record.fingerprint.model_dump(exclude_none=True)
-    missing = [key for key in fingerprint_of(deployment, resolution) if key not in said]
-    remarks = []
-    if missing:
-        remarks.append(f"Profile: its fingerprint does not say {', '.join(missing)}; they are taken to be the same.")
-    crash = (record.profile or {}).get("crash")
-    if isinstance(crash, dict):
-        why = shorten(str(crash.get("what", "")), 160)
-        remarks.append(f"Profile: the start it is of crashed ({why}), so this plan may not start either.")
-    given = {field: value for field in MEASURED if (value := getattr(known, field)) is not None}
-    return replace(record.as_measured(), **given), remarks
 
 
 def _from_files(folder: str, deployment: Deployment) -> Weights:

@@ -9,7 +9,6 @@ import typer
 
 from cgplan.errors import InputError
 
-from . import values
 from .decorate import with_deployment
 from .options import DeploymentOptions, LaunchOption
 from .output_options import OUTPUT
@@ -39,9 +38,6 @@ Exit codes:
   2  bad usage or input, no GPU, no torch, or too little memory; with --dry-run: of the GPU in the title
 """
 HOW = "Profile"
-MOST_TIMED = 10
-MOST_TOKENS = 65_536
-"""Of a step that is timed."""
 
 _Text = Optional[str]  # noqa: UP045
 
@@ -105,9 +101,10 @@ def command(
         checks.take_installed_release(options)
     asked = request_of(options, pasted(context), launch)
     run = _Run(options, asked, engine, target, sample, index, real_weights, lm_head)
-    sizes = run.sizes(times)
+    most = run.resolution.max_num_batched_tokens if engine != "callable" else None
+    sizes = checks.sizes_to_time(times, run.every, run.sample, most)
     if dry_run:
-        return run.dry(json, remarks)
+        return run.dry(json, sizes, remarks)
     return run.measured(sizes, json)
 
 
@@ -134,8 +131,11 @@ class _Run:
         from cgplan.memory.profile.sampling import chosen
         from cgplan.vocabulary import CUDAGraphMode
 
+        from . import profile_checks as checks
+
         self.options, self.asked, self.engine, self.target = options, asked, engine, target
         self.device, self.real_weights, self.lm_head = device, real_weights, lm_head
+        self.memory = checks.memory_of_line(options)
         self.sample: Sample = sample  # type: ignore[assignment]
         self.resolution: Resolution = resolve(asked.deployment)
         every = descriptors_of(self.resolution)
@@ -161,31 +161,15 @@ class _Run:
         check_release(self.resolution.vllm_version)
         arguments_of(self.asked.deployment, self._model_id())
 
-    def sizes(self, text: str | None) -> tuple[int, ...]:
-        """Batch sizes to time: those given, or some of the captured ones."""
-        from cgplan.memory.profile.sampling import chosen
-
-        if text == "none":
-            return ()
-        if text is not None:
-            sizes = tuple(sorted(set(values.numbers(text, "--times"))))
-            if not sizes or sizes[0] < 1 or sizes[-1] > MOST_TOKENS:
-                raise InputError(
-                    f"a step has 1 to {MOST_TOKENS:,} tokens", code="CG903", where="--times", fix="--times 1,8,64"
-                )
-            return sizes
-        known = sorted({one.num_tokens for one in chosen(self.every, "auto" if self.sample == "all" else self.sample)})
-        if len(known) <= MOST_TIMED:
-            return tuple(known)
-        step = (len(known) - 1) / (MOST_TIMED - 1)
-        return tuple(sorted({known[round(step * place)] for place in range(MOST_TIMED)}))
-
-    def dry(self, path: str | None, remarks: tuple[str, ...] = ()) -> int:
+    def dry(self, path: str | None, sizes: tuple[int, ...] = (), remarks: tuple[str, ...] = ()) -> int:
         """Say what would be done. Status 2 where the GPU has too little memory."""
         from cgplan.memory.profile.needs import needs
         from cgplan.report.profile_text import show_dry_run
 
-        found = needs(self.asked.deployment, self.resolution, self.every, self.chosen, self.engine, self.lm_head)
+        found = needs(
+            self.asked.deployment, self.resolution, self.every, self.chosen, self.engine, self.lm_head,
+            times=sizes, flags=self.memory,
+        )  # fmt: skip
         found = found.with_remarks(remarks)
         if path is not None:
             import json
@@ -317,6 +301,10 @@ class _Run:
         from cgplan.memory.profile.vllm_engine import VllmEngine
 
         model, arguments, env = arguments_of(self.asked.deployment, self._model_id(), self.resolution)
+        if self.memory.utilization is not None:
+            arguments["gpu_memory_utilization"] = self.memory.utilization
+        if self.memory.kv_cache_bytes:
+            arguments["kv_cache_memory_bytes"] = self.memory.kv_cache_bytes
         engine = VllmEngine(model, arguments, env, not self.real_weights)
         found = measure(engine, self.chosen, sizes, tell)
         notes = found.prepared.notes if found.prepared is not None else ()

@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from cgplan.errors import InputError
 
 from . import values
 from .options import DeploymentOptions
 
+if TYPE_CHECKING:
+    from cgplan.memory.budget.budget import MemoryFlags
+    from cgplan.memory.profile.descriptors import Descriptor
+    from cgplan.memory.profile.sampling import Sample
+
+MOST_TIMED = 10
+MOST_TOKENS = 65_536
+"""Of a step that is timed."""
 ENGINES = ("synthetic", "vllm", "callable")
 
 
@@ -63,6 +72,41 @@ def gpu_index(text: str) -> int:
     return found
 
 
+def sizes_to_time(text: str | None, every: Sequence[Descriptor], sample: Sample, most: int | None) -> tuple[int, ...]:
+    """Batch sizes to time: those given, or some of the captured ones.
+
+    Args:
+        every: all graphs.
+        most: tokens of the largest step that vLLM runs; None: it does not run what is timed.
+
+    Raises:
+        InputError: CG903, no step has so many tokens.
+    """
+    from cgplan.memory.profile.sampling import chosen
+
+    if text == "none":
+        return ()
+    if text is not None:
+        sizes = tuple(sorted(set(values.numbers(text, "--times"))))
+        if not sizes or sizes[0] < 1 or sizes[-1] > MOST_TOKENS:
+            raise InputError(
+                f"a step has 1 to {MOST_TOKENS:,} tokens", code="CG903", where="--times", fix="--times 1,8,64"
+            )
+        if most is not None and sizes[-1] > most:
+            raise InputError(
+                f"vLLM runs no step of {sizes[-1]:,} tokens: max_num_batched_tokens is {most:,}",
+                code="CG903",
+                where="--times",
+                fix=f"time at most {most}, or give --max-num-batched-tokens {sizes[-1]}",
+            )
+        return sizes
+    known = sorted({one.num_tokens for one in chosen(every, "auto" if sample == "all" else sample)})
+    if len(known) <= MOST_TIMED:
+        return tuple(known)
+    step = (len(known) - 1) / (MOST_TIMED - 1)
+    return tuple(sorted({known[round(step * place)] for place in range(MOST_TIMED)}))
+
+
 def take_installed_release(options: DeploymentOptions) -> None:
     """The graphs are those that the installed vLLM captures, so its rules hold.
 
@@ -104,6 +148,19 @@ def release_of_dry_run(options: DeploymentOptions) -> tuple[str, ...]:
     asked = ", as --vllm says" if options.vllm is not None else " (--vllm names another)"
     missing = f"vLLM {here} is installed here" if here else "vLLM is not installed here"
     return (f"by the rules of the release in the title{asked}; {missing}, and a profile runs the installed one",)
+
+
+def memory_of_line(options: DeploymentOptions) -> MemoryFlags:
+    """The flags of memory of a line or file, which the engine `vllm` is given, too.
+
+    Raises:
+        InputError: CG903, a value is no share or no number of bytes.
+    """
+    from cgplan.memory.budget.budget import MemoryFlags
+
+    args = options.asked.args if options.asked is not None else None
+    given = args.values if args is not None else {}
+    return MemoryFlags(given.get("gpu_memory_utilization"), given.get("kv_cache_memory_bytes"))
 
 
 def kept(record: str, error: InputError) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 import typer
@@ -17,16 +16,16 @@ from . import values
 from .decorate import with_deployment
 from .memory_flags import CacheSizeOptions
 from .options import LaunchOption, flag
-from .output_options import JsonInPanelOption, MarkdownInPanelOption
+from .output_options import JsonInPanelOption, MarkdownInPanelOption, check_one_form
 from .pasted import Pasted, pasted
 from .plan_inputs import memory_options, planned, size
 from .request import Asked, request_of
 
 if TYPE_CHECKING:
     from cgplan.memory.budget.measured_record import Profile
-    from cgplan.workload.limits import Limits
-    from cgplan.workload.traffic import Traffic
-    from cgplan.workload.tune import Tuning
+    from cgplan.workload.mixture import Traffic
+    from cgplan.workload.sizes.limits import Limits
+    from cgplan.workload.tune.tune import Tuning
 
 EPILOG = """\
 Examples:
@@ -35,6 +34,8 @@ Examples:
   cgplan tune deploy.yaml --workload server.log --profile profile.json
   cgplan tune --model Qwen/Qwen3-8B --gpu h100 --shape bursty --max-graphs 40
   curl -s localhost:8000/metrics | cgplan tune --model Qwen/Qwen3-8B --gpu h100 --workload - --json
+
+Side effects: none; no file is written. --workload reads an http:// address, where one is given.
 
 Exit codes:
   0  chosen, or today's list is the best
@@ -65,7 +66,7 @@ def command(
         _Texts,
         _traffic_option(
             "--workload",
-            "Log with tables of --cudagraph-metrics, text of /metrics, CSV or JSON; - is stdin. Repeatable: a mixture.",
+            "Log with steps, text or URL of /metrics, CSV or JSON; - is stdin. Repeatable: a mixture.",
             "FILE[@WEIGHT]",
         ),
     ] = None,
@@ -92,9 +93,11 @@ def command(
 ) -> int:
     """Choose cudagraph_capture_sizes for measured traffic, and show what it gains beside today's list.
 
+    Then what another graph mode, max_num_seqs and largest size would do, and whether the traffic asks for them.
+
     Options are vLLM's flags; what is not given is assumed, and the assumptions are listed.
     """
-    from cgplan.workload.tune import SPREAD, tune_of
+    from cgplan.workload.tune.tune import SPREAD, tune_of
 
     line = pasted(context)
     _check_asked(options, workload, shape, as_json=as_json, as_markdown=as_markdown)
@@ -121,9 +124,7 @@ def command(
 def _check_asked(
     options: CacheSizeOptions, workload: list[str] | None, shape: str | None, *, as_json: bool, as_markdown: bool
 ) -> None:
-    if as_json and as_markdown:
-        message = "--json and --markdown exclude each other"
-        raise InputError(message, code="CG905", where="--markdown", fix="run the two one after the other")
+    check_one_form(as_json=as_json, as_markdown=as_markdown)
     if workload and shape is not None:
         message = "--workload and --shape exclude each other"
         raise InputError(message, code="CG907", where="--shape", fix="drop one of the two")
@@ -137,7 +138,7 @@ def _check_asked(
 
 
 def _limits(graphs: str | None, memory: str | None, startup: str | None) -> Limits:
-    from cgplan.workload.limits import Limits
+    from cgplan.workload.sizes.limits import Limits
 
     most = None if graphs is None else values.whole(graphs, "--max-graphs")
     if most is not None and most < 1:
@@ -150,7 +151,11 @@ def _limits(graphs: str | None, memory: str | None, startup: str | None) -> Limi
 
 
 def _share(text: str) -> float:
-    value = values.number(text, "--spread")
+    try:
+        value = values.number(text, "--spread")
+    except InputError as error:
+        error.fix = "give 0 to 0.9"
+        raise
     if value > 0.9:
         raise InputError(f"--spread {text} leaves no traffic", code="CG903", where="--spread", fix="give 0 to 0.9")
     return value
@@ -169,11 +174,12 @@ def _asked(options: CacheSizeOptions, line: Pasted, which: str | None) -> tuple[
 
 
 def _record(name: str) -> Profile:
-    from cgplan.inputs.safe_json import read_object
     from cgplan.memory.budget.measured_record import profile_of
 
+    from .record_file import read_record
+
     try:
-        document = read_object(Path(name))
+        document = read_record(name)
     except InputError as error:
         error.fix = "give a record that `cgplan profile --json FILE` wrote"
         raise
@@ -181,7 +187,8 @@ def _record(name: str) -> Profile:
 
 
 def _traffic(workload: list[str] | None, shape: str | None, asked: Asked) -> tuple[Traffic, ...]:
-    from cgplan.workload.traffic import Traffic, read_traffic
+    from cgplan.workload.mixture import Traffic
+    from cgplan.workload.sources.given import read_traffic
 
     if shape is None:
         return read_traffic(workload or ())
@@ -203,7 +210,7 @@ def _title(found: Tuning, asked: Asked) -> str:
 
 
 def _print_json(found: Tuning, asked: Asked) -> None:
-    from cgplan.workload.tune_document import as_document
+    from cgplan.workload.tune.tune_document import as_document
 
     fixed = tuple(
         replace(one, fix=as_option(as_fix(one.fix))) if one.fix is not None else one for one in found.findings

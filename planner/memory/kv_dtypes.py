@@ -6,6 +6,8 @@ vllm/model_executor/layers/quantization/turboquant/config.py:124-175.
 
 from __future__ import annotations
 
+from ..errors import InputError, shorten
+
 _BYTES = {
     "float64": 8,
     "float32": 4,
@@ -44,8 +46,20 @@ _TURBOQUANT_BITS = {
 
 
 def dtype_bytes(dtype: str) -> int:
-    """Bytes of one element of the torch type named `dtype`."""
-    return _BYTES[dtype]
+    """Bytes of one element of the torch type named `dtype`.
+
+    Raises:
+        InputError: CG912, it is none that a cache stores: config.json may name any for the states of its layers.
+    """
+    found = _BYTES.get(dtype)
+    if found is None:
+        raise InputError(
+            f"{shorten(dtype, 40)!r} is no type of a KV cache or a state",
+            code="CG912",
+            where="dtype",
+            fix=f"types known: {', '.join(_BYTES)}",
+        )
+    return found
 
 
 def torch_dtype(kv_dtype: str, model_dtype: str) -> str:

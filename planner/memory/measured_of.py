@@ -14,7 +14,7 @@ from ..deployment import Deployment
 from ..errors import CgplanError
 from ..resolve import Resolution, resolve
 from .budget.activation import estimate_activation
-from .budget.budget import Measured
+from .budget.measured import Measured
 from .budget.non_torch import estimate_non_torch
 from .budget.weights import estimate_weights
 from .estimates import Interval, between
@@ -61,7 +61,7 @@ def known_of_variant(
     """
     taken = graphs.total if graphs is not None else None
     estimate = graphs.estimate if graphs is not None else None
-    if base is variant or known == Measured(source=known.source):
+    if base is variant or known.is_empty:
         return Known(known, taken, estimate)
     first, before = _base(base, graphs_of_base)
     values: dict[str, Any] = {
@@ -70,8 +70,10 @@ def known_of_variant(
     if variant.gpu != base.gpu:
         values |= {"total": None, "free": None}
     was, estimated = (before.total, before.estimate) if before is not None else (None, None)
-    values["graphs"], taken = _graphs(known.graphs, was, taken, known.source)
-    values["graph_estimate"], estimate = _graphs(known.graph_estimate, estimated, estimate, known.source)
+    values["graphs"], taken = _graphs(known.graphs, was, taken, known.source_of("graphs"))
+    values["graph_estimate"], estimate = _graphs(
+        known.graph_estimate, estimated, estimate, known.source_of("graph_estimate")
+    )
     return Known(replace(known, **values), taken, estimate)
 
 

@@ -19,9 +19,10 @@ from ..resolve import Overrides, Resolution, resolve
 from ..resolve.downgrade import MAMBA_BLOCKS
 from ..resolve.overrides import NONE as NO_OVERRIDES
 from ..trace import Finding
-from .budget.budget import Budget, Measured, MemoryFlags
+from .budget.budget import Budget, MemoryFlags
 from .budget.estimate_findings import estimate_findings
 from .budget.estimate_rules import SUGGESTED_TWICE
+from .budget.measured import Measured
 from .budget.rules import NOT_THE_MODELS, WEIGHTS
 from .budget.weights import Weights
 from .estimates import Interval, exactly
@@ -187,6 +188,7 @@ def plan_of(
     if request.kv_bytes is not None:
         made = _in_given_bytes(deployment, request, resolution, request.kv_bytes)
         return _advised(made) if advise else made
+    request = request.of(deployment)
     budget, graphs = make_budget(deployment, resolution, request)
     low, best, high = (
         capacity_in(deployment, resolution, [getattr(left, end) for left in budget.kv_cache], request.auto_fit)
@@ -199,7 +201,7 @@ def plan_of(
         deployment, request, resolution, budget, graphs, low, best, high, verdict.starts, verdict.holds, (),
         resolution.not_modelled, verdict.ends,
     )  # fmt: skip
-    measured = request.known.graph_estimate is not None
+    measured = request.measured_of(deployment).graph_estimate is not None
     own = estimate_findings(deployment, resolution, budget, vllm_estimate(made), measured)
     if not made.fits:
         # A server that does not start suggests nothing.
@@ -250,24 +252,25 @@ def capacity_in(
 
 def vllm_estimate(made: CapacityPlan) -> Interval | None:
     """What vLLM will estimate for the CUDA graphs, measured or worked out; None: it estimates nothing."""
-    if made.request.known.graph_estimate is not None:
-        return exactly(made.request.known.graph_estimate, made.request.known.source)
+    known = made.request.measured_of(made.deployment)
+    if known.graph_estimate is not None:
+        return exactly(known.graph_estimate, known.source_of("graph_estimate"))
     return made.graphs.estimate if made.graphs is not None else None
 
 
 class CaptureTime(NamedTuple):
-    """How long the capture of all graphs takes, as it took elsewhere.
+    """How long the capture of all graphs takes, as it took elsewhere, or as it was measured.
 
     Attributes:
         low, best, high: seconds.
-        share: of the engine's start, low, best and high.
+        share: of the engine's start, low, best and high; None: that is not known.
         basis: what it is from.
     """
 
     low: float
     best: float
     high: float
-    share: tuple[float, float, float]
+    share: tuple[float, float, float] | None
     basis: str
 
 
@@ -276,6 +279,10 @@ def capture_time(made: CapacityPlan) -> CaptureTime | None:
     graphs = made.resolution.graph_count()
     if not graphs:
         return None
+    known_of = made.request.measured_of(made.deployment)
+    if known_of.capture_seconds is not None:
+        seconds = round(known_of.capture_seconds, 1)
+        return CaptureTime(seconds, seconds, seconds, None, known_of.source)
     known = table("capture_time")
     low, best, high = (round(graphs * seconds, 1) for seconds in known["seconds_a_graph"])
     least, middle, most = known["share_of_start"]

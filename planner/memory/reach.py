@@ -159,24 +159,22 @@ def largest(holds: Callable[[int], bool], most: int, guess: Callable[[], int] | 
                     low = high - step
                     break
                 high, step = high - step, step * 16
-    while high - low > 1:
-        middle = (low + high) // 2
-        if holds(middle):
-            low = middle
-        else:
-            high = middle
-    return low
+    return _last(holds, low, high)
 
 
 def least(holds: Callable[[int], bool], low: int, most: int) -> int | None:
     """The least number from `low` to `most` that `holds`, if it holds from some number on; None: not for `most`."""
     if most < low or not holds(most):
         return None
-    below = low - 1
-    while most - below > 1:
-        middle = (below + most) // 2
+    return _last(holds, most, low - 1)
+
+
+def _last(holds: Callable[[int], bool], holding: int, failing: int) -> int:
+    """The last number that holds on the way from one that does to one that does not."""
+    while abs(failing - holding) > 1:
+        middle = (holding + failing) // 2
         if holds(middle):
-            most = middle
+            holding = middle
         else:
-            below = middle
-    return most
+            failing = middle
+    return holding

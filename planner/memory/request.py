@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import field, replace
 
 from ..deployment import Deployment
-from ..errors import InputError
+from ..errors import InputError, shorten
 from ..light_dataclass import dataclass
 from ..resolve import Resolution
 from ..vocabulary import CUDAGraphMode
-from .budget.budget import Budget, Measured, MemoryFlags, estimate_budget
+from .budget.budget import Budget, MemoryFlags, estimate_budget
+from .budget.measured import Measured
 from .budget.non_torch import total_bytes
 from .budget.weights import Weights
 from .estimates import GIB, MIB, exactly
 from .graphs.memory import GraphMemory, predict_graph_memory
+from .measured_of import known_of_variant
 from .override_room import with_blocks
 
 NO_GRAPHS = exactly(0, "no CUDA graphs")
@@ -36,6 +38,7 @@ class MemoryRequest:
         weights: counted from files, by pipeline stage; None: estimated from the model's shape.
         kv_bytes: of the KV cache of one rank; the budget is then left out.
         auto_fit: --max-model-len is -1 or auto; the deployment's own length is then None.
+        known_of: the deployment that `known` was measured of; None: whichever is asked about.
     """
 
     flags: MemoryFlags = field(default_factory=MemoryFlags)
@@ -43,21 +46,33 @@ class MemoryRequest:
     weights: Weights | None = None
     kv_bytes: int | None = None
     auto_fit: bool = False
+    known_of: Deployment | None = field(default=None, repr=False)
+
+    def of(self, deployment: Deployment) -> MemoryRequest:
+        """The request as it is asked of `deployment`: what is known was measured of it, unless it is said of which."""
+        if self.known_of is not None or self.known.is_empty:
+            return self
+        return replace(self, known_of=deployment)
+
+    def measured_of(self, deployment: Deployment) -> Measured:
+        """What was measured of `deployment` itself; of a variant that is nothing."""
+        return self.known if self.known_of is None or self.known_of == deployment else Measured()
 
 
 def make_budget(
     deployment: Deployment, resolution: Resolution, request: MemoryRequest
 ) -> tuple[Budget, GraphMemory | None]:
-    """The memory of each rank, and that of the CUDA graphs within it.
+    """The memory of each rank, and that of the CUDA graphs within it, both predicted and as far as known.
 
     Raises:
         InputError: something of the model is not known that the budget needs.
     """
     graphs = graph_memory(deployment, resolution)
-    taken, estimate = (graphs.total, graphs.estimate) if graphs is not None else (NO_GRAPHS, None)
+    of = request.known_of if request.known_of is not None else deployment
+    known, taken, estimate = known_of_variant(request.known, of, graph_memory, deployment, resolution, graphs)
     budget = estimate_budget(
         deployment, resolution, request.flags,
-        known=request.known, weights=request.weights, graphs=taken, graph_estimate=estimate or NO_GRAPHS,
+        known=known, weights=request.weights, graphs=taken or NO_GRAPHS, graph_estimate=estimate or NO_GRAPHS,
     )  # fmt: skip
     return with_blocks(deployment, resolution, budget), graphs
 
@@ -76,6 +91,15 @@ def check_sizes(deployment: Deployment, request: MemoryRequest) -> None:
         InputError: CG903, with the option that it concerns.
     """
     gpu, known = deployment.gpu, request.known
+    if request.known_of is not None and request.known_of.gpu != gpu:
+        known = Measured()  # of another GPU; `known_of_variant` takes what holds of it
+    if request.kv_bytes is not None and type(request.kv_bytes) is not int:
+        raise InputError(
+            f"{shorten(request.kv_bytes, 40)} is no number of bytes",
+            code="CG903",
+            where="--kv-bytes",
+            fix="give whole bytes",
+        )
     if gpu.memory_bytes < LEAST_GPU:
         raise _wrong(
             "--gpu-memory-bytes", gpu.memory_bytes, f"less than {_gib(LEAST_GPU)}, which is no GPU's memory", "80G"
@@ -87,20 +111,19 @@ def check_sizes(deployment: Deployment, request: MemoryRequest) -> None:
             raise _wrong("--total-bytes", known.total, f"less than {_gib(LEAST_GPU)}, which is no GPU's memory", "79G")
         if known.total > gpu.memory_bytes * MUCH_MORE:
             raise _above("--total-bytes", known.total, gpu.memory_bytes, f"{gpu.name} has", "--gpu-memory-bytes")
-    if all(size is None for size in (known.free, known.weights, request.kv_bytes, *_parts(request).values())):
+    if all(size is None for size in (known.free, known.weights, request.kv_bytes, *_parts(known).values())):
         return
     whole = known.total if known.total is not None else total_bytes(gpu).high
     for flag, size, example in (("--free-bytes", known.free, "78G"), ("--weights-bytes", known.weights, "15G")):
         if size is not None and size < LEAST:
             raise _wrong(flag, size, "less than 1 MiB", example)
-    of_gpu = {"--free-bytes": known.free, "--kv-bytes": request.kv_bytes, **_parts(request)}
+    of_gpu = {"--free-bytes": known.free, "--kv-bytes": request.kv_bytes, **_parts(known)}
     for flag, size in of_gpu.items():
         if size is not None and abs(size) > whole:
             raise _above(flag, size, whole, f"{gpu.name} has", "--gpu or --total-bytes")
 
 
-def _parts(request: MemoryRequest) -> dict[str, int | None]:
-    known = request.known
+def _parts(known: Measured) -> dict[str, int | None]:
     return {
         "--activation-bytes": known.activation,
         "--non-torch-bytes": known.non_torch,

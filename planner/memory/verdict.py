@@ -57,12 +57,6 @@ def surely_starts(deployment: Deployment, request: MemoryRequest) -> bool:
     return found is not None and found.starts == "yes"
 
 
-def starts_by_best(deployment: Deployment, request: MemoryRequest) -> bool:
-    """Whether it starts by the best estimates."""
-    found = verdict_or_none(deployment, request)
-    return found is not None and found.holds
-
-
 def fits_by_best(deployment: Deployment, request: MemoryRequest) -> bool:
     """Whether the KV cache holds a request of the full length by the best estimates, whatever else is wrong."""
     found = verdict_or_none(deployment, request)

@@ -17,7 +17,7 @@ from ..resolve.memory_deduction import VARIABLE
 from ..vocabulary import CUDAGraphMode
 from .budget.budget import Budget
 from .estimates import MIB
-from .graphs.savings import Change, changes
+from .graphs.savings import Change, changes, in_place_of_sizes, size_fields
 from .limits import broken_by_best, constraints
 from .override_room import override_findings, override_in
 from .plan import CapacityPlan, capacity_in
@@ -208,19 +208,15 @@ def _changes(made: CapacityPlan) -> Iterable[Change]:
 
 
 def _half_the_sizes(deployment: Deployment, resolution: Resolution) -> Iterable[Change]:
+    """vLLM's own list up to half of the largest size, whatever list is given now."""
     sizes = resolution.capture_sizes
     half = [size for size in sizes if size <= sizes[-1] // 2]
-    if len(sizes) >= FEWEST_SIZES and half:
-        price = f"batches above {half[-1]} tokens run eager"
-        yield Change(f"--max-cudagraph-capture-size {half[-1]}", _sizes(deployment, half), price)
-
-
-def _sizes(deployment: Deployment, sizes: list[int]) -> dict[str, Any]:
-    options = deployment.compilation_config.model_copy(
-        update={"cudagraph_capture_sizes": None, "max_cudagraph_capture_size": None}
-    )
-    return {
-        "cudagraph_capture_sizes": tuple(sizes),
-        "max_cudagraph_capture_size": None,
-        "compilation_config": options,
-    }
+    if len(sizes) < FEWEST_SIZES or not half:
+        return
+    fields = size_fields(deployment, largest=half[-1])
+    try:
+        largest = resolve(deployment.model_copy(update=fields)).max_capture_size
+    except CgplanError:
+        return
+    price = f"{in_place_of_sizes(deployment)}batches above {largest} tokens run eager"
+    yield Change(f"--max-cudagraph-capture-size {largest}", size_fields(deployment, largest=largest), price)

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from ..resolve.backends.documented import Difference
 from ..resolve.backends.groups import AttentionGroup
-from ..resolve.backends.table import FOLDER, Row, SupportTable
+from ..resolve.support_table import FOLDER, Row, SupportTable
 from ..vocabulary import AttentionCGSupport
 from .console import console
 from .tables import show_list

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from ..resolve.backends.table import Row, SupportTable
 from ..resolve.document import backend_part
+from ..resolve.support_table import Row, SupportTable
 
 SCHEMA_VERSION = 1
 

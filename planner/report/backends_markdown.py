@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from ..resolve.backends.table import Row, SupportTable
+from ..resolve.support_table import Row, SupportTable
 
 
 def as_markdown(table: SupportTable, model: str, gpu: str) -> str:

@@ -6,8 +6,9 @@ from typing import NamedTuple
 
 from ..inputs.launches.asked import Located
 from ..inputs.launches.launch import Source
+from ..inputs.secret_shapes import HIDDEN
 from .check_places import MARK
-from .check_secrets import HIDDEN, Secrets
+from .check_secrets import Secrets
 
 TAB = 4
 MOST_LINES = 4

@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator
-from functools import cache
 from typing import Any, NamedTuple
 
 from ..inputs.launches.launch import EnvVariable, Launch, LaunchToken, Source
 from ..inputs.launches.secret_names import is_secret_name
+from ..inputs.secret_shapes import HIDDEN, REFERENCE, hidden, shapes
 
-HIDDEN = "***"
 CUT = "…"
 LONG = 6
 """Letters from which a secret is hidden wherever it stands; a shorter one may be any word."""
@@ -19,28 +18,7 @@ MOST_JSON = 64 * 1024
 """Longest JSON that is looked into for secrets, characters."""
 _OPTION = re.compile(r"(--?[A-Za-z][\w.-]*)(?:=|[ \t]+|$)")
 
-_WRITTEN = r"""
-    (?<!--)\bhf_(?!(?:overrides|config_path|token)\b)[\w-]{8,}   # by shape; options are named so as well
-    | \b(?:sk-|gh[pousr]_|github_pat_|glpat-|nvapi-|xox[abprs]-|AKIA)[\w-]{8,}
-    | (?:\bBearer\s+) (?P<bearer>[\w.~+/=-]{6,})
-    | \b[a-z][a-z0-9+.-]{1,20}://(?P<login>[^\s/@:"'\\]{0,200}:[^\s/@"'\\]{1,500})@   # of an address
-    | \bhttps?://(?P<pass>[\w.~%+-]{8,500})@
-    | --(?:api[-_]key|hf[-_]token)(?:=|(?P<blank>[ \t]+(?!-)))["']?(?P<flag>[^\s"'\\,\]]+)
-    | \\?["'](?:[\w.-]{0,40}(?:passw(?:or)?d|passphrase|secret|api[-_]?key|access[-_]?key|private[-_]?key|credential
-      |(?:auth|access|api|bearer|hf|hub)[-_]?token)s?|token)\\?["'] \s*:\s* \\?["'](?P<json>[^"'\\]+)
-    | \b\w*(?:TOKEN|SECRET|PASSWORD|PASSWD|API_?KEY|ACCESS_KEY|PRIVATE_KEY)S?\b["']?
-      \s*(?P<between>=|:\s)\s*["']?(?P<name>[^\s"',}\]]+)
-    | \b(?:token|secret|passw(?:or)?d)=(?P<assigned>[^\s"',;&]{4,})
-    | \b(?:api[-_]?key|hf[-_]token|password)["']?\s*(?P<colon>:\s)\s*["']?(?P<key>[^\s"',}\]]+)
-    """
 _SETTING = re.compile(r"^([ ]*)[\"']?(?:api[-_]key|hf[-_]token)[\"']?[ ]*:(.*(?:\n\1[ ]*-[ ].*)*)", re.M)
-_REFERENCE = re.compile(r"\$[({A-Za-z_].*")
-
-
-@cache
-def _written() -> re.Pattern[str]:
-    """The pattern of what looks like a secret; a check that finds nothing need not wait for it."""
-    return re.compile(_WRITTEN, re.X)
 
 
 class Secrets(NamedTuple):
@@ -69,7 +47,7 @@ class Secrets(NamedTuple):
                 text = text.replace(value, HIDDEN)
             elif not value.isalpha():
                 text = re.sub(rf"(?<!\w){re.escape(value)}(?!\w)", lambda _: HIDDEN, text)
-        return "".join(_parts(text, _shapes(text, in_file)))
+        return hidden(text, in_file)
 
     def _without_beginnings(self, text: str) -> str:
         """A message may have been cut within a secret."""
@@ -83,7 +61,7 @@ class Secrets(NamedTuple):
     def within(self, source: Source, start: int, end: int) -> list[tuple[int, int]]:
         """The stretches of `source.text[start:end]` that are not to be shown, in order, as offsets of the text."""
         text = source.text[start:end]
-        found = [(start + first, start + last) for first, last in _shapes(text, True)]
+        found = [(start + first, start + last) for first, last in shapes(text, True)]
         if source is self.source:
             found += [(max(first, start), min(last, end)) for first, last in self.spans if first < end and last > start]
         for value in self.values:
@@ -99,7 +77,7 @@ def secrets_of(source: Source, launches: Iterable[Launch]) -> Secrets:
     for launch in launches:
         configs = (config.text for config in launch.files.values())
         for value, span in (*_of_tokens(launch.tokens, source.text), *_of_env(launch.env), *_of_configs(configs)):
-            if value and not _REFERENCE.match(value):
+            if value and not REFERENCE.match(value):
                 values.append(value)
                 spans += [span] if span is not None else []
     longest_first = sorted(dict.fromkeys(values), key=len, reverse=True)
@@ -118,7 +96,8 @@ def _of_tokens(tokens: Iterable[LaunchToken], text: str) -> Iterator[tuple[str, 
             if of_secret:
                 yield token.text, span
             else:
-                yield from ((value, None) for value in _of_json(token.text))
+                yield from ((value, None) for value in (*_of_json(token.text), *_of_line(token.text)))
+            of_secret = token.text == "Bearer"
             continue
         of_secret = is_secret_name(option[1])
         value = token.text[option.end() :]
@@ -127,6 +106,15 @@ def _of_tokens(tokens: Iterable[LaunchToken], text: str) -> Iterator[tuple[str, 
             yield value, (at, at + len(value)) if span and at >= 0 else span
         elif value:
             yield from ((value, None) for value in _of_json(value))
+
+
+def _of_line(text: str) -> Iterator[str]:
+    """The secrets of a command that is one word."""
+    words = text.split() if " --" in text else []
+    for word, following in zip(words, [*words[1:], ""], strict=False):
+        name, equals, value = word.partition("=")
+        if name.startswith("-") and is_secret_name(name):
+            yield (value if equals else following).strip("\"'")
 
 
 def _unquoted(text: str, start: int, end: int) -> tuple[int, int]:
@@ -169,20 +157,6 @@ def _of_configs(texts: Iterable[str]) -> Iterator[tuple[str, None]]:
                     yield value, None
 
 
-def _shapes(text: str, in_file: bool) -> list[tuple[int, int]]:
-    """What looks like a secret. `NAME: word` gives a value in a file only; a message speaks so of a variable."""
-    found = []
-    for match in _written().finditer(text):
-        if not in_file and (match["colon"] or match["between"] or "=").startswith(":"):
-            continue
-        if not in_file and match["blank"] and not re.search("[0-9]", match["flag"]):
-            continue  # a message about the option
-        start, end = match.span(match.lastgroup or 0)
-        if not _REFERENCE.match(text[start:end]):
-            found.append((start, end))
-    return found
-
-
 def _occurrences(text: str, value: str) -> Iterator[int]:
     at = text.find(value)
     while at >= 0:
@@ -198,12 +172,3 @@ def _joined(found: list[tuple[int, int]]) -> list[tuple[int, int]]:
         else:
             out.append((start, end))
     return out
-
-
-def _parts(text: str, hidden: list[tuple[int, int]]) -> Iterator[str]:
-    at = 0
-    for start, end in hidden:
-        yield text[at:start]
-        yield HIDDEN
-        at = end
-    yield text[at:]

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Iterable
 from typing import IO, NoReturn, cast
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
 from rich.theme import Theme
 
 WIDEST = 120
@@ -38,6 +40,11 @@ ASCII = str.maketrans(
 
 
 _LINE_END = re.compile(r"(?: |\x1b\[[0-9;]*m)+(?=\n)")
+
+
+def _shown(text: str) -> str:
+    """`text` with ? for what moves the cursor or changes the terminal; line ends stay."""
+    return "".join(c if c.isprintable() or c in "\n\xa0" else "?" for c in text)
 
 
 class TidyFile:
@@ -79,7 +86,18 @@ class AsciiFile(TidyFile):
 
 
 class _Screen(Console):
-    """rich would end the process with status 1 where the reader of a pipe is gone."""
+    """A console that shows no control characters: texts of files that nobody vouches for come by here, too.
+
+    rich would end the process with status 1 where the reader of a pipe is gone.
+    """
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        for segment in super().render(renderable, options):
+            text = segment.text
+            if segment.control or text.isprintable() or text == "\n":
+                yield segment
+            else:
+                yield Segment(_shown(text), segment.style)
 
     def on_broken_pipe(self) -> NoReturn:
         raise BrokenPipeError

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from rich.console import Console, RenderableType
 from rich.padding import Padding
@@ -16,6 +17,9 @@ from . import diff_words as words
 from .console import console
 from .tables import show_list
 
+if TYPE_CHECKING:
+    from ..memory.by_release import MemoryMoves
+
 MODE_STYLES = {"FULL": "full", "PIECEWISE": "piecewise", "NONE": "eager"}
 KIND_STYLES = {"new": "full", "gone": "eager", "changed": "piecewise", "applied": "faint"}
 NARROW = 100
@@ -23,16 +27,24 @@ NARROW = 100
 
 
 def show(
-    comparison: Comparison, model: str, gpu: str, assumptions: Iterable[str] = (), out: Console | None = None
+    comparison: Comparison,
+    model: str,
+    gpu: str,
+    assumptions: Iterable[str] = (),
+    out: Console | None = None,
+    memory: MemoryMoves | None = None,
 ) -> None:
-    """Print what changes for one deployment."""
+    """Print what changes for one deployment. `memory`: what its plans say; None: they are not known."""
     out = out or console()
     title = f"vLLM {comparison.first.release} → {comparison.last.release} · {gpu} · {model or 'a dense 8B decoder'}"
     out.print(Text("".join(c if c.isprintable() else "?" for c in title), style="head"))
-    out.print(Text(words.headline(comparison)))
-    if comparison.changes:
+    out.print(Text(words.headline(comparison, memory)))
+    if comparison.changes or (memory is not None and memory.changed):
         out.print()
-        out.print(_table(comparison, out.width))
+        out.print(_table(comparison, out.width, memory))
+    if memory is not None:
+        _show_memory(out, memory)
+    if comparison.changes:
         _show_causes(out, comparison)
         _show_restores(out, comparison)
     _show_quiet(out, comparison)
@@ -54,7 +66,7 @@ def show_notes(first: str, last: str, notes: Sequence[Note], out: Console | None
         _show_rule(out, line.code, line.happened, line.title, _faint(line.facts))
 
 
-def _table(comparison: Comparison, width: int) -> Table:
+def _table(comparison: Comparison, width: int, memory: MemoryMoves | None) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="key", pad_edge=False, expand=False)
     table.add_column("What", no_wrap=True)
     table.add_column(comparison.first.release, overflow="fold")
@@ -62,11 +74,11 @@ def _table(comparison: Comparison, width: int) -> Table:
     table.add_column("In", overflow="fold", min_width=6)
     table.add_column("Rules", style="code", overflow="fold", min_width=5)
     section = ""
+    apart = "\n" if width < NARROW else " "
     for change in comparison.changes:
         if change.section != section:
             section = change.section
             table.add_row(Text(SECTIONS[section], style="key"))
-        apart = "\n" if width < NARROW else " "
         table.add_row(
             Text(f"  {change.label}"),
             _value(change, after=False),
@@ -76,7 +88,26 @@ def _table(comparison: Comparison, width: int) -> Table:
         )
         for line in words.details(change):
             table.add_row("", "", Text(line, style="faint"))
+    of_memory = words.memory_rows(memory)
+    if of_memory:
+        table.add_row(Text("Memory", style="key"))
+    for row in of_memory:
+        after = Text(row.after, style="head")
+        table.add_row(Text(f"  {row.label}"), row.before, after, apart.join(row.releases), apart.join(row.codes))
     return table
+
+
+def _show_memory(out: Console, memory: MemoryMoves) -> None:
+    """What the plan of one release finds and that of the other does not."""
+    from .diff_memory import told
+
+    lines = told(memory)
+    if not lines:
+        return
+    out.print()
+    out.print(Text(f"Memory, planned at {memory.first.release} and {memory.last.release}", style="key"))
+    for code, happened, text in lines:
+        _show_rule(out, code, happened, "", [Text(text)])
 
 
 def _value(change: Change, *, after: bool) -> RenderableType:

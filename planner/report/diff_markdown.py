@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from ..compare.changes import Comparison, Note
 from ..compare.fields import SECTIONS
@@ -10,16 +11,29 @@ from ..trace import RULES
 from . import diff_words as words
 from .markdown_table import cell
 
+if TYPE_CHECKING:
+    from ..memory.by_release import MemoryMoves
 
-def comparison_page(comparison: Comparison, model: str, gpu: str, assumptions: Iterable[str] = ()) -> str:
-    """What changes for one deployment."""
+
+def comparison_page(
+    comparison: Comparison,
+    model: str,
+    gpu: str,
+    assumptions: Iterable[str] = (),
+    memory: MemoryMoves | None = None,
+) -> str:
+    """What changes for one deployment. `memory`: what its plans say; None: they are not known."""
     lines = [
         f"# vLLM {comparison.first.release} → {comparison.last.release}",
         "",
-        f"{cell(gpu)}, {cell(model or 'a dense 8B decoder')}. {words.headline(comparison)}",
+        f"{cell(gpu)}, {cell(model or 'a dense 8B decoder')}. {words.headline(comparison, memory)}",
     ]
+    if comparison.changes or (memory is not None and memory.changed):
+        lines += ["", *_table(comparison, memory)]
+    if memory is not None:
+        lines += _memory(memory)
     if comparison.changes:
-        lines += ["", *_table(comparison), *_causes(comparison), *_restores(comparison)]
+        lines += [*_causes(comparison), *_restores(comparison)]
     quiet = words.note_lines(comparison.without_effect)
     if quiet:
         lines += ["", "## Changed too, without effect on this deployment", ""]
@@ -44,7 +58,7 @@ def notes_page(first: str, last: str, notes: Sequence[Note]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _table(comparison: Comparison) -> list[str]:
+def _table(comparison: Comparison, memory: MemoryMoves | None) -> list[str]:
     lines = [f"| | {comparison.first.release} | {comparison.last.release} | in | rules |", "|---|---|---|---|---|"]
     section = ""
     for change in comparison.changes:
@@ -61,7 +75,23 @@ def _table(comparison: Comparison) -> list[str]:
             ", ".join(change.codes),
         )
         lines.append(f"| {' | '.join(cell(text) for text in cells)} |")
+    of_memory = words.memory_rows(memory)
+    if of_memory:
+        lines.append("| **Memory** | | | | |")
+    for row in of_memory:
+        cells = (row.label, row.before, row.after, ", ".join(row.releases), ", ".join(row.codes))
+        lines.append(f"| {' | '.join(cell(text) for text in cells)} |")
     return lines
+
+
+def _memory(memory: MemoryMoves) -> list[str]:
+    from .diff_memory import told
+
+    found = told(memory)
+    if not found:
+        return []
+    lines = ["", f"## Memory, planned at {memory.first.release} and {memory.last.release}", ""]
+    return lines + [_item(code, happened, text, ()) for code, happened, text in found]
 
 
 def _causes(comparison: Comparison) -> list[str]:

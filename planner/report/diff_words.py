@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..compare.changes import Cause, Change, Comparison, FactChange, Note
 from ..compare.document import added_and_removed
 from ..compare.restore import restores
 from ..trace import RULES
 from .folding import fold
+
+if TYPE_CHECKING:
+    from ..memory.by_release import MemoryMoves
+    from .diff_memory import MemoryRow
 
 LONGEST_FACT = 160
 LONGEST_LIST = 40
@@ -101,17 +105,31 @@ def _plain(found: Any) -> str:
     return str(found).removeprefix("vllm::")
 
 
-def headline(comparison: Comparison) -> str:
+def headline(comparison: Comparison, memory: MemoryMoves | None = None) -> str:
     """How much changes, in one line."""
+    of_memory = ""
+    if memory is not None:
+        from .diff_memory import headline as of_plans
+
+        of_memory = of_plans(memory)
     count = len(comparison.changes)
     if not count:
-        return "Nothing changes for this deployment."
+        return of_memory or "Nothing changes for this deployment."
     releases = {release for change in comparison.changes for release in change.releases}
     codes = {code for change in comparison.changes for code in change.codes}
     return (
         f"{_number(count, 'value')} {'changes' if count == 1 else 'change'}, in {_number(len(releases), 'release')}, "
-        f"by {_number(len(codes), 'rule')}."
+        f"by {_number(len(codes), 'rule')}." + (f" {of_memory}" if of_memory else "")
     )
+
+
+def memory_rows(memory: MemoryMoves | None) -> list[MemoryRow]:
+    """The rows of the section "Memory"; planning is imported only where there was something to plan."""
+    if memory is None:
+        return []
+    from .diff_memory import rows
+
+    return rows(memory)
 
 
 def _number(count: int, word: str) -> str:

@@ -50,6 +50,7 @@ def _start(log: StartupLog, report: StartReport, secrets: LogSecrets) -> dict[st
         "model": model_of(start),
         "architecture": start.architecture,
         "runner": start.runner,
+        "platform_plugin": start.platform_plugin,
         "arguments": secrets.settings(_plain(start.arguments)),
         "environment": secrets.settings(_plain(start.environment)),
         "cudagraph_mode": start.cudagraph_mode,

@@ -86,11 +86,14 @@ class RankPart(_Part):
 
 
 class CrashPart(_Part):
-    """How the start ended. `works`: by vLLM's names, the largest values that would have worked."""
+    """How the start ended, or the server: with step "serving" it had come up.
+
+    `works`: by vLLM's names, the largest values that would have worked.
+    """
 
     code: str
     kind: str
-    step: Literal["loading", "profiling", "cache", "capture", "warm-up"] | None
+    step: Literal["loading", "profiling", "cache", "capture", "warm-up", "serving"] | None
     what: str
     message: str
     fix: str
@@ -174,6 +177,7 @@ class StartPart(_Part):
     model: str | None
     architecture: str | None
     runner: str | None
+    platform_plugin: str | None
     arguments: dict[str, Any]
     environment: dict[str, Any]
     cudagraph_mode: str | None

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from ..inputs.launches.secret_names import is_secret_name
+from ..inputs.secret_shapes import HIDDEN
 from ..startup.record import Start
-from .check_secrets import HIDDEN, Secrets
+from .check_secrets import Secrets
 
 LEAST = 4
 """A shorter value may be any word."""

@@ -118,8 +118,9 @@ def _show_plan(out: Console, report: StartReport, secrets: LogSecrets) -> None:
     comparison = report.comparison
     if comparison is None:
         return
-    out.print()
     rows = plan_rows(comparison.rows, len(report.start.ranks))
+    if rows or agreed(comparison.rows) or comparison.why_not is not None:
+        out.print()
     if rows:
         table = Table(box=None, padding=(0, 2, 0, 0), header_style="key", pad_edge=False)
         for at, heading in enumerate(PLAN_HEAD):

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from ..startup.analysis import StartReport
 from ..startup.arguments import model_of
 from ..startup.corrected import common
-from ..startup.diagnosis import unfinished
+from ..startup.diagnosis import died_at_work, unfinished
 from ..startup.known import GIB, deducts, gib, transient
 from ..startup.record import Captured, Rank, Start, StartupLog
 from .words import counted
@@ -59,13 +59,33 @@ def headline(report: StartReport) -> tuple[str, str]:
     """How the start ended, and a style."""
     if report.diagnosis is not None:
         rank = f", {report.diagnosis.rank}" if report.diagnosis.rank else ""
-        return f"Did not start: {report.diagnosis.what} (line {report.diagnosis.place.line}{rank})", "error"
+        told = f"{_ended(report)}: {report.diagnosis.what} (line {report.diagnosis.place.line}{rank})"
+        return told, "error"
     if report.came_up:
-        took = total_seconds(report.start)
-        return f"Came up{f', the engine in {took:.0f} s' if took else ''}", "fix"
+        return _came_up(report.start), "fix"
     ended = unfinished(report.start)
     text = ended.message if ended is not None else "the log does not say how it ended"
     return text[0].upper() + text[1:], "warning"
+
+
+def _came_up(start: Start) -> str:
+    took = total_seconds(start)
+    return f"Came up{f', the engine in {took:.0f} s' if took else ''}"
+
+
+NOT_OF_A_START = ("memory_access", "nccl", "timed_out", "process_died", "unknown")
+
+
+def _ended(report: StartReport) -> str:
+    """How far it had come: "Did not start" only where the log shows that it had not."""
+    assert report.diagnosis is not None
+    start = report.start
+    if died_at_work(start):
+        return f"{_came_up(start)}, then died while serving"
+    showed = report.diagnosis.chain[1:] or any(rank.weights_bytes is not None for rank in start.ranks)
+    if report.diagnosis.kind in NOT_OF_A_START and not showed and not (start.crash and start.crash.step):
+        return "Ended, at a step that the log does not show"
+    return "Did not start"
 
 
 def total_seconds(start: Start) -> float | None:

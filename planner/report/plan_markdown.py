@@ -8,6 +8,7 @@ from ..errors import as_fix
 from ..memory.plan import CapacityPlan
 from ..memory.what_if import BuyBack
 from ..trace import Finding
+from . import plan_graphs
 from . import plan_words as words
 from .markdown_table import cell, table
 from .plan_compared import compared_rows
@@ -34,7 +35,7 @@ def page(
     lengths = words.lengths(made)
     if len(lengths) > 1:
         lines += ["", *table(("tokens a request", "requests at once"), lengths, right=(0, 1))]
-    graphs = [line for line in (*words.graph_lines(made), words.time_line(made)) if line]
+    graphs = plan_graphs.lines(made)
     if graphs:
         lines += ["", "## CUDA graphs", "", *(f"- {cell(line)}" for line in graphs)]
     if bought:
@@ -43,6 +44,8 @@ def page(
     if what_if is not None:
         outcomes = [words.outcome_row(one.name, one) for one in what_if.outcomes]
         lines += ["", "## What if", "", *table((what_if.flag, *words.OUTCOME_HEAD), outcomes, right=range(2, 8))]
+        said = [f"- {cell(sentence(text))}" for text in words.taken_off(what_if.outcomes)]
+        lines += ["", *said] if said else []
     for title, items in (("Assumed", assumptions), ("Not modelled", not_modelled)):
         listed = [f"- {cell(sentence(item))}" for item in items]
         if listed:
@@ -50,12 +53,16 @@ def page(
     return "\n".join(lines) + "\n"
 
 
-def compared_page(first: CapacityPlan, second: CapacityPlan, titles: Sequence[Titles]) -> str:
+def compared_page(
+    first: CapacityPlan, second: CapacityPlan, titles: Sequence[Titles], of_record: Iterable[str] = ()
+) -> str:
     """Two deployments side by side."""
     lines = ["# Memory of two deployments", ""]
     for name, plan, title in zip(("A", "B"), (first, second), titles, strict=True):
         lines.append(f"- {name}: {cell(title.line(plan.resolution.vllm_version))}")
     lines += ["", *table(("", "A", "B", "B - A"), compared_rows(first, second), right=(1, 2, 3))]
+    said = [f"- The record, for B: {cell(sentence(text))}" for text in of_record]
+    lines += ["", *said] if said else []
     return "\n".join(lines) + "\n"
 
 

@@ -13,6 +13,7 @@ from ..errors import as_fix
 from ..memory.plan import CapacityPlan
 from ..memory.what_if import BuyBack, Outcome
 from ..trace import Finding
+from . import plan_graphs
 from . import plan_words as words
 from .console import console
 from .plan_bar import cells, parts_of
@@ -62,7 +63,7 @@ def show(
     sentence, style = words.headline(made)
     out.print(Text(sentence, style=style))
     pressing = [finding for finding in made.findings if finding.severity != "info"]
-    _show_findings(out, pressing)
+    show_findings(out, pressing)
     limits = list(words.cache_lines(made))
     if limits:
         out.print()
@@ -73,11 +74,9 @@ def show(
         out.print()
         _show_budget(out, made)
     _show_lengths(out, made)
-    lines = [line for line in (*words.graph_lines(made), words.time_line(made)) if line]
-    if lines:
-        show_list(out, "CUDA graphs", lines)
-    _show_bought(out, bought)
-    _show_findings(out, [finding for finding in made.findings if finding.severity == "info"])
+    show_list(out, "CUDA graphs", plan_graphs.lines(made))
+    _show_bought(out, bought, words.bought_title(made))
+    show_findings(out, [finding for finding in made.findings if finding.severity == "info"])
     show_list(out, "Assumed", assumptions)
     show_list(out, "Not modelled", not_modelled)
 
@@ -101,6 +100,7 @@ def show_what_if(found: WhatIf, title: str, assumptions: Iterable[str] = (), out
     else:
         _show_stacked(out, head, rows)
     reasons = {one.why_not for one in found.outcomes if one.why_not[0]}
+    show_list(out, "To know", words.taken_off(found.outcomes))
     show_list(out, "Why not", [f"{code}: {message}" for code, message in sorted(reasons)[:MOST_REASONS]])
     show_list(out, "Assumed", assumptions)
 
@@ -109,9 +109,13 @@ MOST_REASONS = 8
 
 
 def show_compared(
-    first: CapacityPlan, second: CapacityPlan, titles: Sequence[Titles], out: Console | None = None
+    first: CapacityPlan,
+    second: CapacityPlan,
+    titles: Sequence[Titles],
+    of_record: Iterable[str] = (),
+    out: Console | None = None,
 ) -> None:
-    """Two deployments side by side."""
+    """Two deployments side by side; `of_record`: what is to be known of a measured record for the second."""
     out = out or console()
     for name, plan, title in zip(("A", "B"), (first, second), titles, strict=True):
         out.print(Text(f"{name}  {title.line(plan.resolution.vllm_version)}", style="head"))
@@ -124,11 +128,12 @@ def show_compared(
         out.print(table)
     else:
         _show_stacked(out, head, rows)
+    show_list(out, "The record, for B", of_record)
     for name, plan in zip(("A", "B"), (first, second), strict=True):
         if plan.findings:
             out.print()
             out.print(Text(f"Findings of {name}", style="key"))
-            _show_findings(out, plan.findings)
+            show_findings(out, plan.findings)
 
 
 def _show_bar(out: Console, made: CapacityPlan) -> None:
@@ -205,18 +210,19 @@ def _show_lengths(out: Console, made: CapacityPlan) -> None:
             out.print(Text(words.FLAT, style="faint"))
 
 
-def _show_bought(out: Console, bought: Sequence[BuyBack]) -> None:
+def _show_bought(out: Console, bought: Sequence[BuyBack], title: str) -> None:
     if not bought:
         return
     out.print()
-    out.print(Text("What other CUDA graphs give the KV cache", style="key"))
+    out.print(Text(title, style="key"))
     for change, graphs, taken, gained, tokens, cost in words.bought_rows(bought):
         out.print(Text(change))
         more = f", {tokens} tokens" if tokens else ""
         out.print(Padding(Text(f"{gained}{more}; {graphs} graphs take {taken} GiB; {cost}"), (0, 0, 0, 2)))
 
 
-def _show_findings(out: Console, findings: Sequence[Finding]) -> None:
+def show_findings(out: Console, findings: Sequence[Finding]) -> None:
+    """Each with its code, message and fix, a blank line before it."""
     for finding in findings:
         out.print()
         line = Text()

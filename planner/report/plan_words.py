@@ -5,17 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from ..errors import as_fix
 from ..memory.budget.budget import Budget, StageBudget
-from ..memory.budget.suggestion import suggestion
 from ..memory.estimates import GIB, MIB, Interval
 from ..memory.kv.cache_plan import KVCachePlan
-from ..memory.plan import CapacityPlan, capacity_in, capture_time, vllm_estimate
+from ..memory.plan import CapacityPlan
 from ..memory.reach import MOST_SEQS
 from ..memory.verdict import TOO_LITTLE
 from ..memory.what_if import BuyBack, Outcome
 from ..resolve.memory_deduction import VARIABLE
-from ..vocabulary import CUDAGraphMode
 from .plan_bar import FREE, IN_USE, parts_of
 
 
@@ -118,68 +115,6 @@ def _row(sign: str, name: str, value: Interval) -> Row:
     if value.is_exact:
         return Row(sign, name, "", gib(value.best), "", value.source)
     return Row(sign, name, gib(value.low), gib(value.best), gib(value.high), value.source)
-
-
-def graph_lines(made: CapacityPlan) -> Iterator[str]:
-    """What vLLM will say of its graphs, what they take, and what the difference is worth."""
-    budget = made.budget
-    if budget is None or budget.tightest.kv_cache.best <= 0:
-        return
-    stage, mode = budget.tightest, made.resolution.cudagraph_mode
-    if mode is CUDAGraphMode.NONE:
-        yield "No CUDA graphs are captured."
-        return
-    estimate = vllm_estimate(made)
-    if estimate is None:
-        yield f"vLLM estimates nothing for its graphs: {as_fix(budget.deduction.reason)}"
-    else:
-        yield f"vLLM will estimate about {gib(estimate.best)} GiB ({gib(estimate.low)} to {gib(estimate.high)})."
-    taken = stage.graphs
-    yield f"Capture really takes about {gib(taken.best)} GiB ({gib(taken.low)} to {gib(taken.high)})."
-    if budget.is_manual:
-        yield "Nothing is taken off for them: --kv-cache-memory-bytes sets the KV cache."
-    elif stage.deducted.best:
-        off = stage.deducted.best - stage.graphs.best
-        tokens = _tokens_of(made, abs(off))
-        worth = f", {tokens:,} tokens of KV cache" if tokens else ""
-        if tokens and abs(off) >= MIB:
-            kind = "too much" if off > 0 else "too little"
-            yield f"The KV cache gives the estimate up: {signed(abs(off)).lstrip('+')}{worth}, {kind}."
-        else:
-            yield "The KV cache gives the estimate up, which is about what capture takes."
-    elif estimate is None:
-        yield "The KV cache gives up nothing for them: they come on top."
-    else:
-        yield f"The KV cache gives up nothing for them ({as_fix(budget.deduction.reason)}): they come on top."
-    found = suggestion(budget, stage, made.deployment.vllm)
-    if made.fits and found is not None and found.counts_twice and found.right > 0:
-        yield (
-            f"vLLM's log will suggest --kv-cache-memory={found.printed}, {gib(found.printed)} GiB, which takes the"
-            f" graphs off twice; {found.right}, {gib(found.right)} GiB, is right."
-        )
-
-
-def time_line(made: CapacityPlan) -> str:
-    """How long capture takes; "" without graphs."""
-    found = capture_time(made)
-    if found is None or (made.budget is not None and made.budget.tightest.kv_cache.best <= 0):
-        return ""
-    other = "" if "H100" in made.deployment.gpu.name else f"; {made.deployment.gpu.name} was not measured"
-    least, middle, most = found.share
-    return (
-        f"Capture takes about {found.best:.0f} s ({found.low:.0f} to {found.high:.0f}), {middle:.0%} of the engine's"
-        f" start ({least:.0%} to {most:.0%}), going by {found.basis}{other}."
-    )
-
-
-def _tokens_of(made: CapacityPlan, size: int) -> int:
-    """The tokens of KV cache that `size` bytes of every rank are worth."""
-    plan = made.best.plan
-    if plan is None or plan.tokens is None or not size:
-        return 0
-    more = [kv + size for kv in made.best.kv_bytes]
-    other = capacity_in(made.deployment, made.resolution, more, made.request.auto_fit).plan
-    return abs((other.tokens if other is not None and other.tokens is not None else plan.tokens) - plan.tokens)
 
 
 def cache_lines(made: CapacityPlan) -> Iterator[tuple[str, str]]:
@@ -295,6 +230,15 @@ FLAT = "Windows and states take the same of a longer request, so about as many f
 BOUGHT_HEAD = ("instead", "graphs", "GiB", "KV cache", "tokens", "")
 
 
+def bought_title(made: CapacityPlan) -> str:
+    """What stands over `bought_rows`."""
+    known = made.request.known
+    scaled = known.graphs is not None or known.graph_estimate is not None
+    return "What other CUDA graphs give the KV cache" + (
+        ", predicted and scaled by what was measured" if scaled else ""
+    )
+
+
 def bought_rows(bought: Sequence[BuyBack]) -> list[tuple[str, ...]]:
     """What other CUDA graphs give back."""
     rows: list[tuple[str, ...]] = []
@@ -310,6 +254,21 @@ def bought_rows(bought: Sequence[BuyBack]) -> list[tuple[str, ...]]:
 OUTCOME_HEAD = ("starts", "KV GiB", "blocks", "tokens", "at once", "graphs", "graphs GiB")
 LEAST_TOLD = (3, 7, 6, 5)
 """Columns of an outcome that a narrow screen leaves out first; the name is column 0."""
+
+
+MOST_TOLD = 4
+
+
+def taken_off(outcomes: Sequence[Outcome]) -> list[str]:
+    """Of which values vLLM takes much more off for its graphs than capture takes: their KV cache is out of line."""
+    found = [
+        f"{one.name}: vLLM takes {gib(one.deducted_bytes)} GiB off for graphs that take {gib(one.graph_bytes)} GiB; "
+        "`cgplan plan` of it says why"
+        for one in outcomes
+        if one.deducted_bytes and one.graph_bytes is not None and one.deducted_bytes > 1.5 * one.graph_bytes + GIB // 10
+    ]
+    more = len(found) - MOST_TOLD
+    return [*found[:MOST_TOLD], f"so it is of {more} more"] if more > 0 else found
 
 
 def outcome_row(name: str, one: Outcome) -> tuple[str, ...]:

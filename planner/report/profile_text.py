@@ -92,7 +92,7 @@ def _needed(found: Needs) -> Iterator[tuple[str, str]]:
     if found.weights_bytes is not None and found.kv_bytes is not None and found.step_bytes is not None:
         yield "Weights", _gib(found.weights_bytes) + ("" if of_vllm else ", random")
         if of_vllm:
-            yield "KV cache", f"{_gib(found.kv_bytes)}, what is left" if found.kv_bytes else "nothing is left for it"
+            yield "KV cache", _gib(found.kv_bytes) if found.kv_bytes else "nothing is left for it"
             yield "Peak", f"{_gib(found.step_bytes)}, activations of vLLM's profile run"
         else:
             yield "KV cache", f"{_gib(found.kv_bytes)}, blocks shared by all requests"
@@ -163,12 +163,21 @@ def _show_rank(out: Console, one: Mapping[str, Any], ranks: int, worth: Mapping[
             text += f"; leaves {_gib(left.kv_bytes)} of KV cache, {left.num_blocks:,} blocks, {left.tokens:,} tokens"
         rows.append((label, text))
     show_pairs(out, rows)
+    if not isinstance(worth, str) and _is_all_one(list(worth.values())):
+        out.print(
+            Text("This vLLM keeps nothing back for graphs: every answer leaves the same KV cache.", style="faint")
+        )
     parts = {"weights": one["weights_bytes"] or 0, "cache": one["kv_bytes"] or 0, "graphs' pool": one["pool_bytes"]}
     parts["steps and libraries"] = max(0, one["peak_bytes"] - sum(parts.values()))
     peak = f"peak {_gib(one['peak_bytes'])}: " + ", ".join(f"{name} {_gib(size)}" for name, size in parts.items())
     left_bytes = one["left_bytes"]
     kept = "nothing is left allocated" if not left_bytes else f"{left_bytes / MIB:.0f} MiB are still allocated"
     out.print(Text(f"{one['seconds']:.1f} s{_capturing(one['captures'])}; {peak}; {kept}", style="faint"))
+
+
+def _is_all_one(worth: Sequence[Left]) -> bool:
+    """Whether other bytes of graphs leave the same KV cache."""
+    return len({one.graph_bytes for one in worth}) > 1 and len({one.kv_bytes for one in worth}) == 1
 
 
 def _capturing(captures: Sequence[Mapping[str, Any]]) -> str:

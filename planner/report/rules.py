@@ -55,6 +55,7 @@ def as_document(rule: Rule) -> dict[str, Any]:
         "source": source_of(rule),
         "since": rule.since,
         "until": rule.until,
+        "history": rule.history,
     }
 
 
@@ -117,9 +118,8 @@ def source_of(rule: Rule) -> str:
 
 
 def releases_of(rule: Rule) -> str:
-    """The releases that have it, in words."""
-    if rule.since is None and rule.until is None:
-        return "every release that cgplan knows"
+    """The releases that have it, in words, and what changed between them."""
     since = f"since {rule.since}" if rule.since else ""
     until = f"until {rule.until}" if rule.until else ""
-    return ", ".join(part for part in (since, until) if part)
+    found = ", ".join(part for part in (since, until) if part) or "every release that cgplan knows"
+    return f"{found}; {rule.history}" if rule.history else found

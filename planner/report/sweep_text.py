@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import Any
 
 from rich.console import Console
+from rich.padding import Padding
 from rich.text import Text
 
 from ..errors import shorten
@@ -34,7 +35,19 @@ SHORT = {
     "compilation_config.cudagraph_mode": "mode",
 }
 """Options of the last column, which is narrow."""
-WORDS = {"yes": "start", "unsure": "may start", "no": "do not start", None: "have no answer"}
+WORDS = {
+    "yes": ("starts", "start"),
+    "unsure": ("may start", "may start"),
+    "doubtful": ("does not start by the best estimate", "do not start by the best estimate"),
+    "no": ("does not start", "do not start"),
+    None: ("has no answer", "have no answer"),
+}
+"""Of one deployment, and of several."""
+HEAD = ("GPUs", "KV tokens", "at once", "graphs", "graph GiB", "covered", "eager", "options")
+LEAST_ROOM = 16
+"""Columns that the options need; with less they stand in lines of their own."""
+MAY_START = "may start"
+MAY_START_MEANS = f"{MAY_START}: it does by the best estimate; within the bounds it may not."
 BEST = "Best of each model and GPU: no other has more KV cache, more batch sizes with a graph, less memory of graphs"
 
 
@@ -50,7 +63,8 @@ class Summary:
         self._front = Front()
 
     def add(self, record: Record) -> None:
-        self._starts[record["starts"]] += 1
+        starts = record["starts"]
+        self._starts["doubtful" if starts == "unsure" and not record.get("fits") else starts] += 1
         code = record.get("code")
         if code is not None:
             self._codes[code] += 1
@@ -65,7 +79,8 @@ class Summary:
             out: None: stdout.
         """
         out = out or console()
-        told = [f"{self._starts[key]:,} {words}" for key, words in WORDS.items() if self._starts[key]]
+        counts = [(self._starts[key], words) for key, words in WORDS.items() if self._starts[key]]
+        told = [f"{count:,} {words[count != 1]}" for count, words in counts]
         head = counted_in_thousands(sum(self._starts.values()), "deployment")
         out.print(Text(f"{head}: {', '.join(told)}", style="head"))
         self._show_codes(out)
@@ -73,7 +88,6 @@ class Summary:
         if groups:
             out.print()
             out.print(Text(sentence(f"{BEST} and fewer GPUs"), style="key"))
-            out.print()
             self._show_best(out, groups)
         if self._ignored:
             out.print()
@@ -95,24 +109,49 @@ class Summary:
         shown = {name: picked(best, limit) for name, best in groups.items()}
         every = [one.record for best in shown.values() for one in best]
         varied = [name for name in self._varied if len({str(record.get(name)) for record in every}) > 1]
-        head = ["GPUs", "KV tokens", "at once", "graphs", "graph GiB", "covered", "eager", "options"]
+        common = [_option(name, every[0]) for name in self._varied if name not in varied]
+        if any(record["starts"] == "unsure" for record in every):
+            out.print(Text(MAY_START_MEANS, style="warning"))
+        if common:
+            out.print(Text(f"All of them: {' '.join(common)}"))
+        out.print()
         for (model, gpu), best in shown.items():
             out.print(Text(_printable(f"{model} on {gpu}"), style="key"))
             rows = [(_cells(one, varied), "warning" if one.record["starts"] == "unsure" else "") for one in best]
-            show_columns(out, head, rows, right=(0, 1, 2, 3, 4, 5, 6))
+            _show_rows(out, rows)
             left_out = len(groups[model, gpu]) - len(best)
             if left_out:
                 out.print(Text(f"and {left_out} more in between", style="faint"))
             out.print()
 
 
+def _show_rows(out: Console, rows: Sequence[tuple[list[str], str]]) -> None:
+    """A table; where the screen has no room for the options, each deployment in lines of its own."""
+    before = sum(max(len(name), *(len(cells[at]) for cells, _ in rows)) + 2 for at, name in enumerate(HEAD[:-1]))
+    if out.width - before >= LEAST_ROOM:
+        show_columns(out, HEAD, rows, right=(0, 1, 2, 3, 4, 5, 6))
+        return
+    for cells, style in rows:
+        *numbers, options = cells
+        told = ", ".join(f"{name} {text}" for name, text in zip(HEAD, numbers, strict=False) if text)
+        out.print(Text(options or "-", style=style or "head"))
+        out.print(Padding(Text(told), (0, 0, 0, 2)))
+
+
+def _option(name: str, record: Record) -> str:
+    value = record.get(name)
+    return f"{_short(name)}={'default' if value is None else _shown(name, value)}"
+
+
 def _cells(one: Best, varied: Sequence[str]) -> list[str]:
+    """The columns of HEAD. Options that all rows share are said above them."""
     record = one.record
     graph_bytes, held = record.get("graph_bytes"), record.get("max_concurrency")
-    options = " ".join(
-        f"{_short(name)}={_shown(name, record[name])}" for name in varied if record.get(name) is not None
-    )
-    alike = f" (+{one.alike:,} alike)" if one.alike else ""
+    options = [_option(name, record) for name in varied]
+    if record["starts"] == "unsure":
+        options.append(MAY_START if record.get("code") is None else f"{MAY_START} ({record['code']})")
+    if one.alike:
+        options.append(f"(+{one.alike:,} alike)")
     return [
         str(record.get("gpus")),
         f"{tokens_of(record):,}",
@@ -121,7 +160,7 @@ def _cells(one: Best, varied: Sequence[str]) -> list[str]:
         "" if graph_bytes is None else f"{graph_bytes / GIB:.2f}",
         f"{record.get('covered_batches'):,}",
         f"{record.get('uncovered_batches'):,}",
-        (options or "as in [base]") + alike,
+        " ".join(options),
     ]
 
 
@@ -162,11 +201,13 @@ class Progress:
         self._task = self._bars.add_task(what, total=total, completed=done)
 
     def __enter__(self) -> Progress:
-        self._bars.start()
+        if not self._bars.disable:  # rich before 14.1 ends even a bar that is not shown with an empty line
+            self._bars.start()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._bars.stop()
+        if not self._bars.disable:
+            self._bars.stop()
 
     def tell(self, more: int) -> None:
         """So many deployments more are done."""

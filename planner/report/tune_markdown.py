@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..errors import as_fix
-from ..workload.tune import Tuning
+from ..workload.tune.tune import Tuning
+from . import tune_choices
 from . import tune_view as views
 from .markdown_table import cell, table
 from .words import as_option, sentence
@@ -16,7 +17,7 @@ def page(tuning: Tuning, title: str, assumptions: Sequence[str] = ()) -> str:
     lines = [f"# Capture sizes: {cell(title)}", "", cell(views.title(tuning)), "", *views.verdict(tuning), ""]
     lines += table(views.HEAD, views.rows(tuning), range(1, len(views.HEAD)))
     if tuning.chosen is not tuning.today:
-        lines += ["", "```", tuning.flag, "```"]
+        lines += _flags(tuning.flag, tune_choices.replaced(tuning.replaces))
     lines += ["", f"## {views.curve_title(tuning)}", ""]
     curve = [(bar.name, *_cells(bar.text), bar.mark) for bar in views.bars(tuning)]
     widest = max(len(row) for row in curve)
@@ -28,6 +29,7 @@ def page(tuning: Tuning, title: str, assumptions: Sequence[str] = ()) -> str:
         for head, rows in ((views.PARTS_HEAD, views.part_rows(tuning)), (views.SHIFTS_HEAD, views.shift_rows(tuning))):
             lines += ["", *table(head, rows, range(1, len(head)))] if rows else []
             lines += ["", f"{views.PARTS_WORDS}."] if rows and head is views.PARTS_HEAD else []
+    lines += _choices(tuning)
     for finding in tuning.findings:
         fix = f" Fix: {cell(as_option(as_fix(finding.fix)))}." if finding.fix else ""
         lines += ["", f"{finding.severity} {finding.code}: {cell(sentence(finding.message))}{fix}"]
@@ -35,6 +37,19 @@ def page(tuning: Tuning, title: str, assumptions: Sequence[str] = ()) -> str:
     if notes:
         lines += ["", "## Assumed and noted", "", *(f"- {cell(sentence(note))}" for note in notes)]
     return "\n".join(lines) + "\n"
+
+
+def _flags(flags: str, replaced: str) -> list[str]:
+    return ["", "```", flags, "```", *(["", f"{cell(replaced)}."] if replaced else [])]
+
+
+def _choices(tuning: Tuning) -> list[str]:
+    lines = ["", f"## {tune_choices.TITLE}", "", tune_choices.INTRO]
+    for one in tune_choices.choices(tuning):
+        lines += ["", f"### {one.name}", "", *table(one.head, one.rows, range(1, len(one.head)))]
+        lines += ["", *(f"- {cell(line)}" for line in one.told)]
+        lines += _flags(one.flags, one.replaces) if one.flags else []
+    return lines
 
 
 def _cells(text: str) -> list[str]:

@@ -8,7 +8,8 @@ from rich.console import Console
 from rich.text import Text
 
 from ..errors import as_fix
-from ..workload.tune import Tuning
+from ..workload.tune.tune import Tuning
+from . import tune_choices
 from . import tune_view as views
 from .console import console
 from .tables import show_columns, show_list, show_pairs
@@ -32,14 +33,14 @@ def show(tuning: Tuning, title: str, assumptions: Sequence[str] = (), out: Conso
     for line in views.verdict(tuning):
         out.print(Text(line))
     out.print()
-    show_columns(out, views.HEAD, [(row, "") for row in views.rows(tuning)], right=(1, 2, 3))
+    _show_table(out, views.HEAD, views.rows(tuning))
     out.print()
     _show_curve(out, tuning)
     if tuning.chosen is not tuning.today:
         out.print()
-        # On one line, however long: it is there to be copied.
-        out.print(Text(tuning.flag, style="fix"), soft_wrap=True)
+        _show_flags(out, tuning.flag, tune_choices.replaced(tuning.replaces))
     _show_sureness(out, tuning)
+    _show_choices(out, tuning)
     for finding in tuning.findings:
         out.print()
         head = Text(f"{finding.severity} {finding.code}", style=finding.severity)
@@ -54,9 +55,16 @@ def _show_curve(out: Console, tuning: Tuning) -> None:
     out.print(Text(views.curve_title(tuning), style="key"))
     most = max(bar.value for bar in bars) or 1.0
     names = max(len(bar.name) for bar in bars)
-    texts = max(len(bar.text) for bar in bars)
     marks = max(len(bar.mark) for bar in bars)
-    width = max(NARROWEST_BAR, min(WIDEST_BAR, out.width - names - texts - marks - 5))
+
+    def room() -> int:
+        return out.width - names - max(len(bar.text) for bar in bars) - marks - 5
+
+    if room() < NARROWEST_BAR:
+        # Memory and tokens of each list are in --json and --markdown.
+        bars = [bar._replace(text=bar.text.partition("  ")[0]) for bar in bars]
+    texts = max(len(bar.text) for bar in bars)
+    width = max(0, min(WIDEST_BAR, room()))
     for bar in bars:
         style = "full" if bar.is_chosen else "eager" if bar.is_today else "piecewise"
         cells = round(width * bar.value / most)
@@ -67,6 +75,37 @@ def _show_curve(out: Console, tuning: Tuning) -> None:
         out.print(line, no_wrap=True, overflow="crop")
 
 
+def _show_table(out: Console, head: Sequence[str], rows: Sequence[tuple[str, ...]]) -> None:
+    """A table of numbers; where the window is too narrow for it, each row under its name."""
+    widths = [max(len(row[at]) for row in (head, *rows)) for at in range(len(head))]
+    if sum(widths) + 2 * (len(widths) - 1) <= out.width:
+        show_columns(out, head, [(row, "") for row in rows], right=range(1, len(head)))
+        return
+    for name, *cells in rows:
+        out.print(Text(f"{head[0]} {name}".strip(), style="key"))
+        show_pairs(out, [(f"  {what}", cell) for what, cell in zip(head[1:], cells, strict=True)])
+
+
+def _show_flags(out: Console, flags: str, replaced: str) -> None:
+    # On one line, however long: it is there to be copied.
+    out.print(Text(flags, style="fix"), soft_wrap=True)
+    if replaced:
+        out.print(Text(replaced, style="faint"))
+
+
+def _show_choices(out: Console, tuning: Tuning) -> None:
+    out.print()
+    out.print(Text(tune_choices.TITLE, style="head"))
+    out.print(Text(tune_choices.INTRO, style="faint"))
+    for one in tune_choices.choices(tuning):
+        out.print()
+        _show_table(out, one.head, one.rows)
+        for at, line in enumerate(one.told):
+            out.print(Text(views.printable(line), style="faint" if at else ""))
+        if one.flags:
+            _show_flags(out, one.flags, one.replaces)
+
+
 def _show_sureness(out: Console, tuning: Tuning) -> None:
     out.print()
     for line in views.sureness(tuning):
@@ -74,7 +113,6 @@ def _show_sureness(out: Console, tuning: Tuning) -> None:
     for head, rows in ((views.PARTS_HEAD, views.part_rows(tuning)), (views.SHIFTS_HEAD, views.shift_rows(tuning))):
         if rows and tuning.chosen is not tuning.today:
             out.print()
-            names = [(tuple(views.printable(cell) for cell in row), "") for row in rows]
-            show_columns(out, head, names, right=range(1, len(head)))
+            _show_table(out, head, [tuple(views.printable(cell) for cell in row) for row in rows])
             if head is views.PARTS_HEAD:
                 out.print(Text(views.PARTS_WORDS, style="faint"))

@@ -6,9 +6,12 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from ..memory.estimates import MIB
-from ..workload.effect import Point
-from ..workload.robust import Interval
-from ..workload.tune import Tuning
+from ..workload.mixture import Traffic
+from ..workload.replay.words import number
+from ..workload.sizes.effect import Point
+from ..workload.sizes.frame import MOST_SIZES
+from ..workload.sizes.robust import Interval
+from ..workload.tune.tune import Tuning
 from .words import counted
 
 HEAD = ("", "today", "chosen", "difference")
@@ -34,12 +37,13 @@ class Bar(NamedTuple):
 
 
 def title(tuning: Tuning) -> str:
-    steps = [f"{part.name}{_steps(part.workload.steps) if part.is_measured else ''}" for part in tuning.traffic]
-    return " + ".join(steps)
+    return " + ".join(f"{part.name}{_steps(part) if part.is_measured else ''}" for part in tuning.traffic)
 
 
-def _steps(steps: float) -> str:
-    return f" ({steps:,.0f} steps)"
+def _steps(part: Traffic) -> str:
+    told = number(part.workload.steps)
+    weight = "" if part.weight is None else f", weight {part.weight:g}"
+    return f" ({told} {'step' if told == '1' else 'steps'}{weight})"
 
 
 def percent(share: float) -> str:
@@ -82,11 +86,13 @@ def _against_number(tuning: Tuning) -> list[str]:
     least = len(tuning.points[0].sizes) if tuning.points else 0
     if tuning.beats_from is None:
         most = len(tuning.points[-1].sizes) if tuning.points else 0
-        return [f"No list of up to {counted(most, 'size')} costs as little as today's."] if most else []
+        longer = f", and longer ones than {MOST_SIZES} are not looked at" if most >= MOST_SIZES else ""
+        return [f"No list of up to {counted(most, 'size')} costs as little as today's{longer}."] if most else []
     if tuning.beats_from == least:
         return []
     last = tuning.beats_from - 1
-    return [f"With {last} sizes or fewer today's list costs less; from {tuning.beats_from} on it does not."]
+    fewer = "1 size" if last == 1 else f"{last} sizes or fewer"
+    return [f"With {fewer} today's list costs less; from {tuning.beats_from} on it does not."]
 
 
 def sureness(tuning: Tuning) -> list[str]:
@@ -97,7 +103,8 @@ def sureness(tuning: Tuning) -> list[str]:
         if tuning.chance.low <= 0 < tuning.gain:
             found.append("So it may be chance alone; more steps would tell.")
     if tuning.held_out is not None:
-        found.append(f"Chosen for one half of the steps, as many sizes save {percent(tuning.held_out)} on the other.")
+        does = f"save {percent(tuning.held_out)}" if tuning.held_out >= 0 else f"cost {percent(-tuning.held_out)} more"
+        found.append(f"Chosen for one half of the steps, as many sizes {does} on the other.")
     if tuning.buckets is not None:
         found.append(
             f"The source knows sizes by bucket only: the saving is {_span(tuning.buckets)}; "

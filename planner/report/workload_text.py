@@ -12,7 +12,7 @@ from ..errors import as_fix
 from ..resolve.resolution import Resolution
 from ..vocabulary import CUDAGraphMode
 from ..workload.gathered import Gathered
-from ..workload.tally import MODES
+from ..workload.replay.tally import MODES
 from . import workload_view as views
 from .bars import GLYPHS, NAMES, STYLES
 from .console import console

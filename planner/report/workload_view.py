@@ -11,11 +11,11 @@ from ..trace import Finding
 from ..vocabulary import CUDAGraphMode
 from ..workload.gathered import Gathered, Part
 from ..workload.histogram import Batches, Range, Workload
-from ..workload.outcomes import Outcomes
-from ..workload.replay import Counted, Replay, replay, seen_tally
-from ..workload.replay_findings import findings_of_parts
-from ..workload.tally import MODES, Bounds, Tally
-from ..workload.words import number, numbers, percent, percents
+from ..workload.replay.outcomes import Outcomes
+from ..workload.replay.replay import Counted, Replay, replay, seen_tally
+from ..workload.replay.replay_findings import findings_of_parts
+from ..workload.replay.tally import MODES, Bounds, Tally
+from ..workload.replay.words import number, numbers, percent, percents
 from .bars import NAMES
 from .words import counted
 

@@ -71,7 +71,7 @@ def batches_from(item: dict[str, Any], where: str) -> Batches:
     """
     unknown = [name for name in item if name not in FIELDS]
     if unknown:
-        raise unreadable(f"unknown field {shorten(unknown[0], 40)!r}", where, f"fields: {', '.join(FIELDS)}")
+        raise unreadable(f"unknown field {shorten(unknown[0], 40)!r}", where, f"give one of {', '.join(FIELDS)}")
     query_len = _whole(item, "query_len", where)
     requests = _range(item, "requests", where)
     kind = _kind(item, query_len, where)

@@ -52,7 +52,7 @@ class Batches:
     Attributes:
         kind: see Kind.
         tokens: of the batch before padding; a range where the source has buckets.
-        count: steps; a share of 1 in a normalised workload.
+        count: steps.
         requests: None: not known.
         query_len: tokens of each request of a decode batch; None: as the deployment has it.
         loras: distinct adapters in the batch.
@@ -71,7 +71,7 @@ class Batches:
         if self.kind not in KINDS:
             raise _wrong("kind", f"{self.kind!r} is none of {', '.join(KINDS)}", "name one of these")
         _check_range("tokens", self.tokens, 1)
-        if not (isinstance(self.count, (int, float)) and isfinite(self.count) and 0 < self.count <= MAX_COUNT):
+        if not (isinstance(self.count, (int, float)) and 0 < self.count <= MAX_COUNT):
             raise _wrong("count", f"{self.count!r} is no number of steps", "give a number above 0")
         if self.loras < 0 or self.loras > MAX_SIZE:
             raise _wrong("loras", f"{self.loras} is no number of adapters", "give 0 or more")
@@ -90,14 +90,14 @@ class Batches:
     def _check_requests(self, requests: Range) -> None:
         if self.tokens.high is not None and requests.low > self.tokens.high:
             message = f"{requests.low} requests have no {self.tokens.high} tokens"
-            raise _wrong("requests", message, "each request of a batch has a token at least")
+            raise _wrong("requests", message, "give one token a request at least")
         if not (self.tokens.is_point and requests.is_point and self.kind == "decode"):
             return
         length = self.query_len
         if self.tokens.low % requests.low or (length is not None and self.tokens.low != requests.low * length):
             each = f" of {length} tokens" if length is not None else ""
             message = f"{requests.low} decode requests{each} are not {self.tokens.low} tokens"
-            raise _wrong("tokens", message, "all requests of a decode batch have the same length; else it is mixed")
+            raise _wrong("tokens", message, "name the kind mixed where requests differ in length")
 
     @property
     def is_exact(self) -> bool:
@@ -137,13 +137,8 @@ class Workload:
             InputError: CG903, `factor` is not above 0.
         """
         if not (isfinite(factor) and factor > 0):
-            raise _wrong("factor", f"{factor!r} does not scale a workload", "give a number above 0")
+            raise _wrong("factor", f"{factor!r} does not scale a workload", "give a finite number above 0")
         return replace(self, batches=tuple(replace(item, count=item.count * factor) for item in self.batches))
-
-    def normalised(self) -> Workload:
-        """Counts as shares that sum to 1."""
-        whole = self.steps
-        return replace(self, batches=tuple(replace(item, count=item.count / whole) for item in self.batches))
 
 
 def workload_of(batches: Iterable[Batches], source: str = "") -> Workload:

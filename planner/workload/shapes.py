@@ -36,7 +36,7 @@ def shape(name: str, *, max_num_seqs: int, query_len: int = 1) -> Workload:
         InputError: CG902, there is no such shape.
     """
     if name not in SHAPES:
-        fix = did_you_mean(name, tuple(SHAPES)) or f"shapes: {', '.join(SHAPES)}"
+        fix = did_you_mean(name, tuple(SHAPES)) or f"give one of {', '.join(SHAPES)}"
         raise InputError(f"there is no shape {name[:40]!r}", code="CG902", where="--shape", fix=fix)
     shares = [_share(name, requests) for requests in range(1, MOST_REQUESTS + 1)]
     whole = sum(shares)

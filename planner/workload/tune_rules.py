@@ -16,9 +16,9 @@ NOTHING_TO_CHOOSE = Rule(
 LIMITS_TOO_TIGHT = Rule(
     "CG721",
     title="No list of sizes keeps to the limits.",
-    why="Every list has the fixed sizes: the largest size of today, the fullest decode batch, and those of --must.",
+    why="Every list has the fixed sizes: the largest graph of today, the fullest decode batch, and those of --must.",
     example="--max-graphs 1 with FULL_AND_PIECEWISE: two sizes are four graphs.",
-    instead="Raise the limit, or give --must fewer sizes.",
+    instead="Raise the limit that is named, or fix fewer sizes: a lower --max-num-seqs, fewer of --must.",
     source=OWN,
 )
 NOT_KEPT = Rule(
@@ -42,7 +42,7 @@ ABOVE_ALL_SIZES = Rule(
     title="Decode batches of the traffic are above the largest capture size.",
     why="A list of sizes is chosen up to today's largest one, so that graphs do not grow unasked.",
     example="Decode batches of 600 requests, and sizes up to 512: such steps run eager.",
-    instead="Ask again with --max-cudagraph-capture-size at the widest decode batch.",
+    instead="Ask again with a largest size that reaches the widest decode batch; the finding names one that was tried.",
     source="vllm/v1/cudagraph_dispatcher.py:250-256",
 )
 NO_STEPS = Rule(

@@ -9,7 +9,6 @@ from collections.abc import Callable
 
 import pytest
 
-from cgplan.cli.app import run
 from cgplan.releases import SUPPORTED
 from cgplan.resolve.backends.facts import catalogue
 
@@ -26,17 +25,10 @@ ROW_KEYS = [
 
 
 @pytest.fixture
-def cgplan(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
+def cgplan(cgplan: Callable[..., tuple[int, str, str]], monkeypatch: pytest.MonkeyPatch) -> Run:
     """Run a command line: (exit status, stdout, stderr)."""
-    monkeypatch.setattr("cgplan.inputs.devices.detect", lambda: None)
     monkeypatch.setenv("COLUMNS", "80")
-
-    def call(line: str) -> tuple[int, str, str]:
-        status = run(line.split())
-        out, err = capsys.readouterr()
-        return status, out, err
-
-    return call
+    return lambda line: cgplan(*line.split())
 
 
 @pytest.mark.parametrize("output", ["", "--markdown", "--json"])

@@ -70,7 +70,7 @@ def test_the_screen_keeps_its_width(cgplan: Run, monkeypatch: pytest.MonkeyPatch
 def test_the_document(cgplan: Run) -> None:
     document = json.loads(cgplan(B200 + " --json")[1])
     assert list(document) == [
-        "schema_version", "from", "to", "changed", "deployment", "releases", "changes", "without_effect", "notes",
+        "schema_version", "from", "to", "changed", "deployment", "releases", "changes", "without_effect", "notes", "memory",
         "assumptions", "not_modelled",
     ]  # fmt: skip
     assert (document["schema_version"], document["from"], document["to"]) == (1, "0.25.1", "0.33.0")
@@ -178,3 +178,47 @@ def test_ascii(cgplan: Run, monkeypatch: pytest.MonkeyPatch) -> None:
 
     AsciiFile(Sink()).write("528–992 by 16 → • …")  # type: ignore[arg-type]
     assert lines == ["528-992 by 16 > * ."]
+
+
+HALF = "diff --from 0.19 --to 0.20 --gpu h100 -- vllm serve nvidia/NVIDIA-Nemotron-Nano-9B-v2 --gpu-memory-utilization"
+
+
+@pytest.mark.parametrize("form", ["", "--markdown"])
+def test_the_memory_plan_of_both_ends(cgplan: Run, form: str) -> None:
+    line = f"{HALF} 0.5".replace(" -- ", f" {form} -- ")
+    status, out, err = cgplan(line)
+    text = squeezed(out)
+    assert (status, err) == (0, "")
+    for words in (
+        "0.19.1 starts, 0.20.2 does not: CG501.",
+        "start, by its memory",
+        "does not start",
+        "Memory, planned at 0.19.1 and 0.20.2",
+        "exceeds the 957 Mamba cache blocks; fix: --max-num-seqs 512",
+    ):
+        assert words in text, words
+    more = squeezed(cgplan(line.replace("0.5", "0.9"))[1])
+    assert "start, by its memory" not in more
+    assert "graph estimate taken off" in more
+
+
+def test_the_memory_in_the_document(cgplan: Run) -> None:
+    document = json.loads(cgplan(f"{HALF} 0.5".replace(" -- ", " --json -- "))[1])
+    memory = document["memory"]
+    assert (memory["from"]["fits"], memory["to"]["fits"]) == (True, False)
+    assert [one["code"] for one in memory["new"]] == ["CG501"]
+    assert document["changed"] is True
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "diff --from 0.28 --to 0.29 --gpu h100",  # a dense 8B decoder: its weights are not said
+        "diff --from 0.28 --to 0.29 --model Qwen/Qwen3-8B",  # the GPU is assumed
+        "diff --from 0.28 --to 0.29",
+        "diff --from 0.31 --to 0.32 --gpu h100 --model Qwen/Qwen3-8B -cc.pass_config.enable_sp=true -tp 2",
+    ],
+)
+def test_no_memory_where_too_little_is_known(cgplan: Run, line: str) -> None:
+    assert json.loads(cgplan(f"{line} --json")[1])["memory"] is None
+    assert "Memory, planned" not in cgplan(line)[1]

@@ -2,56 +2,30 @@
 
 from __future__ import annotations
 
-import io
 import json
 import re
 import shlex
-import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from conftest import ROOT
+from log_lines import BANNER, LOGS, Run, arguments, document, line, written
 
 from cgplan.memory.budget.estimate_rules import SUGGESTED_TWICE
-from cgplan.report.logs_schema import LogsDocument
 
-Run = Callable[..., tuple[int, str, str]]
-LOGS = ROOT / "fixtures" / "logs"
 GIB = 1 << 30
+
+
 CONTRACT = (
     "vllm_version", "model", "cudagraph_mode", "capture_sizes", "graphs", "kv_tokens", "max_concurrency",
     "capture_seconds", "ranks", "crash", "findings", "not_recognised",
 )  # fmt: skip
+
+
 OF_RANK = (
     "rank", "weights_bytes", "activation_bytes", "non_torch_bytes", "graph_estimate_bytes", "graph_actual_bytes",
     "kv_bytes", "requested_bytes", "free_bytes",
 )  # fmt: skip
-
-
-def document(cgplan: Run, *words: str, status: int = 0) -> dict[str, Any]:
-    found, out, err = cgplan("logs", *words, "--json")
-    assert (found, err) == (status, "")
-    parsed: dict[str, Any] = json.loads(out)
-    LogsDocument.model_validate(parsed)
-    return parsed
-
-
-def line(message: str, process: str = "EngineCore pid=9", level: str = "INFO") -> str:
-    return f"({process}) {level} 09-30 12:00:00 [core.py:1] {message}\n"
-
-
-def written(path: Path, *lines: str) -> str:
-    path.write_text("".join(lines), encoding="utf-8")
-    return str(path)
-
-
-BANNER = line(" ▄▄ ▄█ █     █     █ ▀▄▀ █  version 0.30.0", "APIServer pid=1")
-
-
-def arguments(**given: Any) -> str:
-    return line(f"non-default args: {given!r}", "APIServer pid=1")
 
 
 def usage(rank: int, consumed: float, peak: float, graphs: float, fit: float, full: float, kv: float) -> str:
@@ -288,102 +262,6 @@ class TestSave:
         assert cgplan("logs", str(LOGS / "A02.txt"), *words)[0] == 2
 
 
-SECRETS = ("sk-live-0123456789abcdef", "hf_ABCDEFGHIJKLMNOP", "hunter2-word", "tok-9876543210")
-
-
-class TestSecrets:
-    @pytest.fixture
-    def log(self, tmp_path: Path) -> str:
-        key, hub, password, token = SECRETS
-        return written(
-            tmp_path / "secret.log",
-            BANNER,
-            arguments(
-                model_tag="org/Model", api_key=[key], hf_token=hub, max_model_len=4096,
-                kv_transfer_config={"kv_connector": "X", "kv_connector_extra_config": {"auth_token": token}},
-                otlp_traces_endpoint=f"https://user:{password}@collector:4317",
-            ),
-            line(f"HF_TOKEN={hub} is set", level="WARNING"),
-            line(f"Truncating max_cudagraph_capture_size to 40 for {key}", level="WARNING"),
-            line(f"ValueError: cannot reach https://user:{password}@host/x with {key} and {token}", level="ERROR"),
-            line("EngineCore failed to start.", level="ERROR"),
-        )  # fmt: skip
-
-    @pytest.mark.parametrize("form", [[], ["--json"], ["--markdown"], ["--no-plan"]])
-    def test_are_never_printed(self, cgplan: Run, log: str, form: list[str]) -> None:
-        status, out, err = cgplan("logs", log, "--gpu", "h100", *form)
-        assert status == 1
-        for secret in SECRETS:
-            assert secret not in out + err
-            assert secret.replace("_", "\\_") not in out
-
-    def test_what_is_no_secret_is_shown(self, cgplan: Run, log: str) -> None:
-        (start,) = document(cgplan, log, status=1)["starts"]
-        assert start["arguments"]["max_model_len"] == 4096
-        assert start["model"] == "org/Model"
-
-    def test_are_never_written(self, cgplan: Run, tmp_path: Path) -> None:
-        text = (LOGS / "A01.txt").read_text(encoding="utf-8")
-        log = written(
-            tmp_path / "log", text.replace("'max_model_len': 8192", f"'max_model_len': 8192, 'api_key': '{SECRETS[0]}'")
-        )
-        path = tmp_path / "m.json"
-        assert cgplan("logs", log, "--gpu", "h100", "--save", str(path))[0] == 0
-        assert SECRETS[0] not in path.read_text(encoding="utf-8")
-
-
-class TestInput:
-    def test_standard_input(self, cgplan: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-        data = (LOGS / "A01.txt").read_bytes()
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
-        assert "Came up" in cgplan("logs", "-", "--gpu", "h100")[1]
-
-    @pytest.mark.parametrize("text", ["", "hello\n", "GET /health 200\n" * 50])
-    def test_no_start_is_said_in_one_line(self, cgplan: Run, tmp_path: Path, text: str) -> None:
-        status, out, err = cgplan("logs", written(tmp_path / "x.log", text))
-        assert (status, out) == (2, "")
-        assert "CG985" in err
-
-    def test_no_start_in_json(self, cgplan: Run, tmp_path: Path) -> None:
-        status, out, err = cgplan("logs", written(tmp_path / "x.log", "hello\n"), "--json")
-        assert status == 2
-        assert json.loads(out or err)["error"]["code"] == "CG985"
-
-    def test_forms_that_are_not_known_are_counted(self, cgplan: Run, tmp_path: Path) -> None:
-        log = written(
-            tmp_path / "new.log", BANNER, arguments(model_tag="org/M"),
-            line("Available KV cache memory: 58,11 GiB"), line("GPU KV cache size: 12 tokens of 16, Maximum"),
-        )  # fmt: skip
-        found = document(cgplan, log)
-        assert found["not_recognised"] == 2
-        assert found["starts"][0]["not_recognised"] == 2
-        assert found["starts"][0]["kv_tokens"] is None
-        assert "2 lines of vLLM with values that are not read" in cgplan("logs", log)[1]
-
-    def test_a_file_that_is_not_there(self, cgplan: Run) -> None:
-        status, _, err = cgplan("logs", "/no/such.log")
-        assert status == 2
-        assert "CG986" in err
-
-    def test_a_line_behind_dashes(self, cgplan: Run) -> None:
-        assert cgplan("logs", str(LOGS / "A01.txt"), "--", "vllm", "serve")[0] == 2
-
-    def test_no_plan(self, cgplan: Run) -> None:
-        found = document(cgplan, str(LOGS / "A01.txt"), "--no-plan")
-        assert found["starts"][0]["plan"] is None
-        out = cgplan("logs", str(LOGS / "A01.txt"), "--no-plan")[1]
-        assert "Plan and log" not in out
-
-    def test_why_there_is_no_plan(self, cgplan: Run) -> None:
-        status, out, _ = cgplan("logs", str(LOGS / "A01.txt"))
-        assert status == 0
-        assert "No plan: the log does not name the GPU" in out
-        assert "Came up" in out
-
-    def test_an_unknown_gpu(self, cgplan: Run) -> None:
-        assert cgplan("logs", str(LOGS / "A01.txt"), "--gpu", "h1000")[0] == 2
-
-
 def test_markdown_is_a_page(cgplan: Run) -> None:
     out = cgplan("logs", str(LOGS / "A03.txt"), "--gpu", "h100", "--markdown")[1]
     assert out.startswith("# Start of vLLM\n")
@@ -431,3 +309,43 @@ def test_a_plan_of_the_record_of_a_crash_says_so(cgplan: Run, tmp_path: Path) ->
     _, shown, _ = cgplan(*shlex.split(line)[1:])
     assert "crashed" in shown
     assert "warmed up" in " ".join(shown.split())
+
+
+class TestAServerThatDied:
+    """It came up and served: exit status 1, whatever it died of, and no word of a start that failed."""
+
+    UP = (
+        BANNER,
+        arguments(model_tag="org/Model", max_num_batched_tokens=8192),
+        line("Available KV cache memory: 50.0 GiB"),
+        line("init engine (profile, create kv cache, warmup model) took 30.00 s"),
+        "(APIServer pid=1) INFO:     Application startup complete.\n",
+        '(APIServer pid=1) INFO:     10.0.0.1:50000 - "POST /v1/completions HTTP/1.1" 200 OK\n',
+    )
+
+    def test_in_a_step(self, cgplan: Run, tmp_path: Path) -> None:
+        fatal = line("EngineCore encountered a fatal error.", level="ERROR")
+        said = (
+            "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 79"
+        )
+        path = written(
+            tmp_path / "a.log", *self.UP, fatal, line(f"{said} GiB of which 1.00 GiB is free.", level="ERROR")
+        )
+        (start,) = document(cgplan, path, status=1)["starts"]
+        assert start["came_up"] is True
+        assert (start["crash"]["code"], start["crash"]["step"]) == ("CG825", "serving")
+        status, out, _ = cgplan("logs", path)
+        assert status == 1
+        assert "Came up, the engine in 30 s, then died while serving" in " ".join(out.split())
+        assert "Did not start" not in out
+
+    def test_with_nothing_but_its_engine_gone(self, cgplan: Run, tmp_path: Path) -> None:
+        gone = line(
+            "vllm.v1.engine.exceptions.EngineDeadError: EngineCore encountered an issue.", "APIServer pid=1", "ERROR"
+        )
+        (start,) = document(cgplan, written(tmp_path / "a.log", *self.UP, gone), status=1)["starts"]
+        assert (start["crash"]["code"], start["came_up"]) == ("CG828", True)
+
+    def test_one_that_goes_on_has_not(self, cgplan: Run, tmp_path: Path) -> None:
+        (start,) = document(cgplan, written(tmp_path / "a.log", *self.UP))["starts"]
+        assert (start["crash"], start["came_up"], start["platform_plugin"]) == (None, True, None)

@@ -4,25 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import pytest
+from plan_cases import QWEN, Run, document
 
-from cgplan.memory.document_schema import PlanDocument
-
-Run = Callable[..., tuple[int, str, str]]
-QWEN = ["plan", "--model", "Qwen/Qwen3-8B", "--gpu", "h100"]
 GIB = 1 << 30
-
-
-def document(cgplan: Run, *words: str, status: int = 0) -> dict[str, Any]:
-    found, out, _ = cgplan(*words, "--json")
-    assert found == status
-    read: dict[str, Any] = json.loads(out)
-    PlanDocument.model_validate(read)
-    return read
 
 
 class TestScreen:
@@ -161,6 +147,19 @@ class TestWhatIf:
         assert len(found) == rows
         assert any(row["fits"] for row in found)
 
+    def test_a_value_whose_estimate_is_out_of_line_is_told(self, cgplan: Run) -> None:
+        words = ("plan", "--model", "meta-llama/Llama-3.1-8B-Instruct", "--gpu", "h200", "--vllm", "0.25.1")
+        words = (*words, "--env", "VLLM_USE_V2_MODEL_RUNNER=0", "--what-if")
+        shown = " ".join(cgplan(*words, "max-num-seqs=64,128,256")[1].split())
+        assert "128: vLLM takes 0.90 GiB off for graphs that take 0.33 GiB" in shown
+        assert "256: vLLM" not in shown
+        assert "GiB off" not in cgplan(*words, "max-num-seqs=64,256")[1]
+        assert "128: vLLM takes 0.90 GiB off" in cgplan(*words, "max-num-seqs=64,128", "--markdown")[1]
+        alone = " ".join(cgplan(*words[:-1], "--max-num-seqs", "128")[1].split())
+        assert "It may be an outlier" in alone
+        assert "takes 20 MiB of the pool that no other does" in alone
+        assert "outlier" not in cgplan(*words[:-1], "--max-num-seqs", "256")[1]
+
     def test_a_value_that_vllm_refuses_is_a_row(self, cgplan: Run) -> None:
         rows = document(cgplan, *QWEN, "--what-if", "tensor-parallel-size=1,3")["what_if"]["rows"]
         assert [row["fits"] for row in rows] == [True, False]
@@ -178,55 +177,6 @@ class TestWhatIf:
         assert (status, out) == (2, "")
         assert err.count("\n") == 1
         assert "fix: " in err
-
-
-class TestProfile:
-    def record(self, tmp_path: Path, **changes: Any) -> str:
-        found: dict[str, Any] = {
-            "schema_version": 1,
-            "source": "start of today",
-            "fingerprint": {"vllm_version": "0.33.0", "gpu": "NVIDIA H100 80GB HBM3", "model": "Qwen/Qwen3-8B"},
-            "measured": {"weights_bytes": 16 * GIB, "graph_bytes": GIB},
-        }
-        for name, value in changes.items():
-            found[name] = {**found[name], **value} if isinstance(value, dict) else value
-        path = tmp_path / "record.json"
-        path.write_text(json.dumps(found), encoding="utf-8")
-        return str(path)
-
-    def test_its_values_are_taken(self, cgplan: Run, tmp_path: Path) -> None:
-        found = document(cgplan, *QWEN, "--profile", self.record(tmp_path))
-        assert (found["weights_bytes"], found["graph_bytes"]["best"]) == (16 * GIB, GIB)
-        assert found["sources"]["weights_bytes"] == "start of today"
-
-    def test_options_stand_over_it(self, cgplan: Run, tmp_path: Path) -> None:
-        found = document(cgplan, *QWEN, "--profile", self.record(tmp_path), "--weights-bytes", "17G")
-        assert found["weights_bytes"] == 17 * GIB
-
-    def test_what_its_fingerprint_does_not_say_is_assumed(self, cgplan: Run, tmp_path: Path) -> None:
-        found = document(cgplan, *QWEN, "--profile", self.record(tmp_path), "--max-num-seqs", "8")
-        assert any("does not say" in text and "max_num_seqs" in text for text in found["assumptions"])
-        record = self.record(tmp_path, fingerprint={"max_num_seqs": 8})
-        found = document(cgplan, *QWEN, "--profile", record, "--max-num-seqs", "8")
-        assert not any("max_num_seqs" in text for text in found["assumptions"])
-
-    @pytest.mark.parametrize(
-        "changes",
-        [
-            {"fingerprint": {"gpu": "NVIDIA L4"}},
-            {"fingerprint": {"vllm_version": "0.25.1"}},
-            {"fingerprint": {"vllm_version": "9.9"}},
-            {"fingerprint": {"max_num_seqs": 3}},
-            {"fingerprint": {"nonsense": 3}},
-            {"measured": {"weights_bytes": -1}},
-            {"measured": {"weights_bytes": "16"}},
-            {"schema_version": 2},
-        ],
-    )
-    def test_what_does_not_fit_is_refused(self, cgplan: Run, tmp_path: Path, changes: dict[str, Any]) -> None:
-        status, out, err = cgplan(*QWEN, "--profile", self.record(tmp_path, **changes))
-        assert (status, out) == (2, "")
-        assert err.count("\n") == 1
 
 
 @pytest.mark.parametrize(
@@ -387,82 +337,3 @@ def test_a_difference_is_that_of_the_numbers_beside_it(cgplan: Run) -> None:
     assert rows
     for first, second, more in rows:
         assert float(more) == pytest.approx(float(second) - float(first), abs=1e-9)
-
-
-def write_weights(file: Path, header: dict[str, Any], data: int = 0) -> None:
-    text = json.dumps(header).encode()
-    file.write_bytes(len(text).to_bytes(8, "little") + text + bytes(data))
-
-
-def test_a_part_of_the_weights_is_refused(cgplan: Run, tmp_path: Path) -> None:
-    write_weights(tmp_path / "model-00001-of-00004.safetensors", {})
-    status, out, err = cgplan(*QWEN, "--weights", str(tmp_path))
-    assert (status, out) == (2, "")
-    assert "holds 1 of 4 parts" in err
-
-
-def test_no_tensors_are_refused(cgplan: Run, tmp_path: Path) -> None:
-    write_weights(tmp_path / "model.safetensors", {})
-    status, out, err = cgplan(*QWEN, "--weights", str(tmp_path))
-    assert (status, out) == (2, "")
-    assert "holds no tensors" in err
-
-
-def test_tensors_of_something_else_are_a_warning(cgplan: Run, tmp_path: Path) -> None:
-    entry = {"dtype": "BF16", "shape": [10, 10], "data_offsets": [0, 200]}
-    write_weights(tmp_path / "model.safetensors", {"lm_head.weight": entry}, 200)
-    read = document(cgplan, *QWEN, "--weights", str(tmp_path))
-    assert [found["severity"] for found in read["findings"] if found["code"] == "CG917"] == ["warning"]
-
-
-@pytest.mark.parametrize(
-    ("text", "size"),
-    [
-        ("21.88GiB", 23493471109), ("3.86 GiB", 4144643441), ("21.88G", 23493471109), ("15G", 15 << 30),
-        ("15GB", 15 * 10**9), ("15.5g", 15500000000), ("512MiB", 512 << 20),
-    ],
-)  # fmt: skip
-def test_sizes_as_logs_print_them(cgplan: Run, text: str, size: int) -> None:
-    assert document(cgplan, *QWEN, "--weights-bytes", text)["weights_bytes"] == size
-
-
-def test_a_fraction_of_what_vllm_reads_itself_is_refused(cgplan: Run) -> None:
-    status, _, err = cgplan(*QWEN, "--kv-cache-memory-bytes", "3.86G")
-    assert status == 2
-    assert "fraction of a binary unit" in err
-    assert cgplan(*QWEN, "--weights-bytes", "-1.5GiB")[0] == 2
-
-
-def test_bytes_of_0_leave_the_budget(cgplan: Run) -> None:
-    assert document(cgplan, *QWEN, "--kv-cache-memory-bytes", "0")["kv_bytes"] == document(cgplan, *QWEN)["kv_bytes"]
-
-
-@pytest.mark.parametrize("name", ["/nope", "./nope", "~/nope"])
-def test_another_deployment_that_is_no_file(cgplan: Run, name: str) -> None:
-    status, out, err = cgplan(*QWEN, "--compare-with", name)
-    assert (status, out) == (2, "")
-    assert f"{name}: no such file" in err
-
-
-def test_a_shape_stands_in_for_weights_that_the_name_tells_of(cgplan: Run) -> None:
-    line = ("--gpu", "h100", "--vllm", "0.20", "--json", "--", "vllm", "serve", "Qwen/Qwen3.6-27B-FP8")
-    status, out, _ = cgplan("plan", *line, "--gpu-memory-utilization", "0.95")
-    found = json.loads(out)
-    assert status == 1
-    assert [one["message"] for one in found["findings"] if one["severity"] == "error"] == [
-        "max_num_seqs 1024 exceeds the 870 Mamba cache blocks"
-    ]
-    assert "CG596" in [one["code"] for one in found["findings"]]
-    assert any("the shape of Qwen/Qwen3.6-27B in the place of" in text for text in found["assumptions"])
-    words = ("--model", "Qwen/Qwen3.6-27B-FP8", "--gpu", "h100", "--vllm", "0.20", "--gpu-memory-utilization", "0.95")
-    same = document(cgplan, "plan", *words, status=1)
-    assert same["weights_bytes"] == found["weights_bytes"]
-    assert any("the shape of Qwen/Qwen3.6-27B in the place of" in text for text in same["assumptions"])
-    # A way of storing that is not known gives no weights.
-    assert cgplan("plan", "--gpu", "h100", "--", "vllm", "serve", "someone/Qwen3-8B-GGUF")[0] == 2
-
-
-def test_another_shape_does_not_stand_in_for_an_unknown_model(cgplan: Run) -> None:
-    status, out, err = cgplan("plan", "--gpu", "h100", "--", "vllm", "serve", "acme/unknown-9b")
-    assert (status, out) == (2, "")
-    assert "acme/unknown-9b is not in the catalogue" in err

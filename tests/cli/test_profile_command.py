@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from profile_runs import MODEL, applied, dry_run, shown_by
 
 from cgplan import InputError
 from cgplan.cli.app import run
@@ -18,10 +19,7 @@ from cgplan.memory.profile.descriptors import Descriptor
 from cgplan.memory.profile.device import Device
 from cgplan.memory.profile.extrapolate import Captured
 from cgplan.memory.profile.measure import Measured
-from cgplan.memory.profile.needs_schema import DryRun
 from cgplan.vocabulary import CUDAGraphMode
-
-MODEL = ("--model", "meta-llama/Llama-3.1-8B-Instruct", "--gpu", "h200", "--vllm", "0.25.1")
 
 
 def test_a_dry_run_says_what_would_be_captured_and_what_it_needs(capsys: pytest.CaptureFixture[str]) -> None:
@@ -107,16 +105,6 @@ def test_the_need_is_not_below_what_was_measured(capsys: pytest.CaptureFixture[s
     assert json.loads(capsys.readouterr().out)["total_bytes"] > 15.94 * (1 << 30)
 
 
-def shown_by(words: tuple[str, ...], capsys: pytest.CaptureFixture[str], status: int = 0) -> str:
-    assert run(["profile", *words]) == status
-    return " ".join(capsys.readouterr().out.split())
-
-
-def dry_run(words: tuple[str, ...], capsys: pytest.CaptureFixture[str], status: int = 0) -> dict[str, Any]:
-    assert run(["profile", *words, "--dry-run", "--json", "-"]) == status
-    return DryRun.model_validate_json(capsys.readouterr().out).model_dump()
-
-
 class TestDryRun:
     def test_its_document_says_what_was_asked(self, capsys: pytest.CaptureFixture[str]) -> None:
         found = dry_run((*MODEL, "--sample", "two", "-tp", "2"), capsys)
@@ -178,11 +166,67 @@ class TestDryRun:
     def test_what_may_not_fit_is_a_warning(self, capsys: pytest.CaptureFixture[str]) -> None:
         """Between what is needed at least and at most."""
         words = ("--model", "meta-llama/Llama-3.1-8B-Instruct", "--gpu", "l4", "--gpu-memory-bytes")
-        least = dry_run((*words, "24G"), capsys)["least_bytes"]
+        auto, two = (dry_run((*words, "24G", *more), capsys) for more in ((), ("--sample", "two")))
+        least, enough = auto["least_bytes"], str(two["total_bytes"] + (1 << 20))
         found = dry_run((*words, str(least + (100 << 20))), capsys)
         assert found["fits"] == "unsure"
-        assert "--sample two" in found["problem"]["fix"]
+        assert "--sample two" not in found["problem"]["fix"], "it would not do"
+        assert dry_run((*words, enough), capsys)["problem"]["fix"].startswith("--sample two with --times none")
+        assert dry_run((*words, enough, "--sample", "two", "--times", "none"), capsys)["fits"] == "yes"
         assert "warning CG992" in shown_by((*words, str(least + (100 << 20)), "--dry-run"), capsys)
+
+    @pytest.mark.parametrize("engine", ["synthetic", "vllm"])
+    def test_the_parts_add_up(self, engine: str, capsys: pytest.CaptureFixture[str]) -> None:
+        found = dry_run((*MODEL, "--engine", engine), capsys)
+        parts = sum(found[f"{name}_bytes"] for name in ("weights", "kv", "step", "outside"))
+        graphs = found["captured_graph_bytes"]
+        more = graphs["best"] if engine == "vllm" else 2 * graphs["high"]
+        assert found["total_bytes"] == parts + more
+
+    def test_a_size_that_is_timed_makes_the_largest_step(self, capsys: pytest.CaptureFixture[str]) -> None:
+        plain, timed = (dry_run((*MODEL, *more), capsys) for more in ((), ("--times", "1,8192")))
+        assert plain["step_bytes"] * 15 < timed["step_bytes"], "16 times the tokens of the largest graph"
+        assert dry_run((*MODEL, "--times", "512"), capsys)["step_bytes"] == plain["step_bytes"]
+
+    def test_a_step_that_vllm_never_runs_is_not_timed(self, capsys: pytest.CaptureFixture[str]) -> None:
+        assert run(["profile", *MODEL, "--dry-run", "--times", "8193"]) == 2
+        said = capsys.readouterr().err
+        assert "max_num_batched_tokens is 8,192" in said
+        assert "--max-num-batched-tokens 8193" in said
+        dry_run((*MODEL, "--times", "8193", "--max-num-batched-tokens", "8193"), capsys)
+
+    def test_a_target_of_its_own_is_not_bound_by_vllm(self, capsys: pytest.CaptureFixture[str]) -> None:
+        dry_run(("--engine", "callable", "--target", "a:b", "--gpu", "h200", "--times", "60000"), capsys)
+
+    @pytest.mark.parametrize(
+        "words",
+        [
+            ("--model", "MiniMaxAI/MiniMax-M2", "--gpu", "b300"),
+            ("--model", "Qwen/Qwen3-235B-A22B", "--gpu", "l40s"),
+            ("--model", "meta-llama/Llama-3.1-8B-Instruct", "--gpu", "a10", "--gpu-memory-bytes", "8G"),
+            ("--model", "meta-llama/Llama-3.1-70B-Instruct", "--gpu", "l4"),
+            ("--engine", "vllm", "--model", "meta-llama/Llama-3.1-70B-Instruct", "--gpu", "h200"),
+            ("--engine", "vllm", "--model", "ibm-granite/granite-4.0-h-small", "--gpu", "h100"),
+            ("--engine", "vllm", "--model", "deepseek-ai/DeepSeek-V2-Lite", "--gpu", "a10"),
+            ("--engine", "vllm", "--model", "Qwen/Qwen3-8B", "--gpu", "l4", "--", "vllm", "serve", "Qwen/Qwen3-8B",
+             "--gpu-memory-utilization", "0.8"),
+        ],
+    )  # fmt: skip
+    def test_every_way_out_is_one(self, words: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+        """Each is put on the line, and the dry run says that it fits."""
+        found = applied(words, "", capsys)
+        assert found["problem"] is not None
+        for way in found["problem"]["fix"].split(", or "):
+            assert applied(words, way.split(" (")[0], capsys)["fits"] == "yes", way
+
+    def test_no_engine_sends_to_the_other_in_vain(self, capsys: pytest.CaptureFixture[str]) -> None:
+        """Latent attention, which the decoder has not, of a model that no single GPU holds."""
+        words = ("--model", "deepseek-ai/DeepSeek-V3", "--gpu", "h100")
+        assert "--engine synthetic" not in dry_run(("--engine", "vllm", *words), capsys, 2)["problem"]["fix"]
+        assert run(["profile", *words, "--dry-run"]) == 2
+        assert "fix: none here" in capsys.readouterr().err
+        assert run(["profile", "--model", "deepseek-ai/DeepSeek-V2-Lite", "--gpu", "h100", "--dry-run"]) == 2
+        assert "fix: use --engine vllm, which" in capsys.readouterr().err
 
     def test_fewer_captures_need_less(self, capsys: pytest.CaptureFixture[str]) -> None:
         need = [dry_run((*MODEL, "--sample", sample), capsys)["total_bytes"] for sample in ("two", "auto", "all")]
@@ -237,6 +281,13 @@ class TestRecordFile:
         assert "CG910" in said
         assert "cannot be written" in said
         assert said.count("\n") == 1
+
+    @pytest.mark.skipif(not Path("/proc/version").exists(), reason="no /proc")
+    def test_a_file_that_is_there_is_not_called_missing(self, capsys: pytest.CaptureFixture[str]) -> None:
+        assert run(["profile", *MODEL, "--json", "/proc/version"]) == 2
+        said = capsys.readouterr().err
+        assert "cannot be written" in said
+        assert "no such file" not in said
 
     def test_an_error_beside_a_file_prints_no_document(
         self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -298,92 +349,3 @@ class TestMeasured:
     def test_a_file_that_takes_it_has_it(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         assert run(["profile", *MODEL, "--json", str(tmp_path / "x.json")]) == 0
         assert json.loads((tmp_path / "x.json").read_text())["profile"]["captured"] == {"FULL": 1}
-
-
-class TestEngineVllm:
-    WORDS = ("profile", "--engine", "vllm", "--model", "meta-llama/Llama-3.1-8B-Instruct", "--gpu", "h200")
-
-    def test_a_measurement_needs_vllm_before_it_needs_a_gpu(self, capsys: pytest.CaptureFixture[str]) -> None:
-        assert run([*self.WORDS]) == 2
-        assert "CG995" in capsys.readouterr().err
-
-    def test_a_dry_run_needs_none(self, capsys: pytest.CaptureFixture[str]) -> None:
-        found = dry_run((*self.WORDS[1:], "--vllm", "0.25.1"), capsys)
-        assert found["vllm_version"] == "0.25.1"
-        assert any("as --vllm says; vLLM is not installed here" in text for text in found["remarks"])
-        assert found["fits"] == "yes"
-
-    def test_its_memory_is_that_of_the_plan(self, capsys: pytest.CaptureFixture[str]) -> None:
-        words = (*self.WORDS[3:], "--vllm", "0.25.1")
-        found = dry_run((*self.WORDS[1:], "--vllm", "0.25.1", "--sample", "all"), capsys)
-        assert run(["plan", *words, "--json"]) == 0
-        stage = json.loads(capsys.readouterr().out)["stages"][0]
-        assert found["weights_bytes"] == stage["weights_bytes"]["best"]
-        assert found["kv_bytes"] == stage["kv_bytes"]["best"]
-        assert found["step_bytes"] == stage["activation_bytes"]["best"]
-        assert found["graph_bytes"] == found["captured_graph_bytes"]
-        assert found["graph_bytes"]["best"] == stage["graph_bytes"]["best"]
-        assert found["gpu_bytes"] - found["total_bytes"] == stage["unused_bytes"]["best"]
-
-    def test_the_graphs_that_are_not_captured_are_not_counted(self, capsys: pytest.CaptureFixture[str]) -> None:
-        every, few = (dry_run((*self.WORDS[1:], "--sample", sample), capsys) for sample in ("all", "two"))
-        less = every["captured_graph_bytes"]["best"] - few["captured_graph_bytes"]["best"]
-        assert less > 0
-        assert every["total_bytes"] - few["total_bytes"] == less
-
-    def test_a_start_that_fails_is_said_with_a_way_out(self, capsys: pytest.CaptureFixture[str]) -> None:
-        words = (*self.WORDS[1:-1], "l4")
-        found = dry_run(words, capsys, 2)
-        assert found["problem"]["code"] == "CG992"
-        assert "does not start on NVIDIA L4" in found["problem"]["message"]
-        length = found["problem"]["fix"].split()[1].rstrip(",")
-        assert dry_run((*words, "--max-model-len", length), capsys)["fits"] == "yes"
-
-    def test_a_line_names_the_model(self, capsys: pytest.CaptureFixture[str]) -> None:
-        line = ("--", "vllm", "serve", "meta-llama/Llama-3.1-8B-Instruct")
-        assert run(["profile", "--engine", "vllm", "--gpu", "h200", "--dry-run", *line]) == 0
-        assert "Llama-3.1-8B-Instruct on NVIDIA H200" in capsys.readouterr().out
-
-    @pytest.mark.parametrize(
-        ("words", "said"), [(("-tp", "2"), "runs on one GPU"), (("--vllm", "0.22.1"), "of 0.23.0 to 0.33.0 only")]
-    )
-    def test_what_a_measurement_would_refuse_a_dry_run_refuses(
-        self, words: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        assert run([*self.WORDS, *words, "--dry-run"]) == 2
-        assert said in capsys.readouterr().err
-
-    @pytest.mark.parametrize(
-        ("installed", "words", "said"),
-        [
-            ("0.22.1", (), "its captures can be read of 0.23.0 to 0.33.0 only"),
-            ("0.25.1", ("--vllm", "0.33"), "--vllm says 0.33, and vLLM 0.25.1 is installed"),
-        ],
-    )
-    def test_another_release_is_refused(
-        self,
-        installed: str,
-        words: tuple[str, ...],
-        said: str,
-        monkeypatch: pytest.MonkeyPatch,
-        capsys: pytest.CaptureFixture[str],
-    ) -> None:
-        monkeypatch.setattr("importlib.metadata.version", lambda name: installed)
-        assert run([*self.WORDS, *words]) == 2
-        assert said in capsys.readouterr().err
-
-    def test_a_dry_run_may_be_of_another_release_than_the_installed_one(
-        self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        monkeypatch.setattr("importlib.metadata.version", lambda name: "0.25.1")
-        found = dry_run((*self.WORDS[1:], "--vllm", "0.33.0"), capsys)
-        assert found["vllm_version"] == "0.33.0"
-        assert any("vLLM 0.25.1 is installed here" in text for text in found["remarks"])
-
-    @pytest.mark.parametrize("installed", ["0.25.1", "0.25.1rc2.dev3+g0123abc"])
-    def test_the_installed_release_decides_the_graphs(
-        self, installed: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        monkeypatch.setattr("importlib.metadata.version", lambda name: installed)
-        assert run([*self.WORDS, "--dry-run"]) == 0
-        assert "vLLM 0.25.1" in capsys.readouterr().out

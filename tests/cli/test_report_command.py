@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -41,6 +43,31 @@ class TestMarkdown:
             assert "## Workload\n" in out, name
             assert "### Steps by mode\n" in out, name
             assert "## Capture sizes for the workload\n" in out, name
+
+    def test_several_are_the_mixture_that_tune_makes(self, cgplan: Run) -> None:
+        files = ("traffic.csv", "tables-two-engines.log", "moment-1.txt")
+        for names in (files, files[:2], files[1::-1], ("traffic.csv@0.2", "tables-two-engines.log@0.8"), files[:1]):
+            words = [word for name in names for word in ("--workload", str(METRICS / name))]
+            page = cgplan(*QWEN, *words, "--markdown")[1].partition("## Capture sizes")[2]
+            alone = cgplan("tune", *QWEN[1:], *words, "--markdown")[1]
+            rows = [line for line in alone.splitlines() if line.startswith(("| Sizes", "| Padding", "| Tokens"))]
+            assert rows, names
+            for row in rows:
+                assert row in page, (names, row)
+
+    def test_two_moments_mean_the_same_to_tune(self, cgplan: Run) -> None:
+        words = [word for number in (1, 2) for word in ("--workload", str(METRICS / f"moment-{number}.txt"))]
+        page = cgplan(*QWEN, *words, "--markdown")[1].partition("## Capture sizes")[2]
+        alone = cgplan("tune", *QWEN[1:], *words, "--markdown")[1]
+        for row in [line for line in alone.splitlines() if line.startswith(("| Sizes", "| Padding", "| Tokens"))]:
+            assert row in page, row
+
+    def test_the_parts_and_their_weights_are_named(self, cgplan: Run, tmp_path: Path) -> None:
+        half = tmp_path / "half.csv"
+        half.write_text("tokens,kind,count\n8,decode,2.5\n200,decode,1\n")
+        words = ("--workload", f"{half}@2", "--workload", str(METRICS / "traffic.csv"))
+        out = cgplan(*QWEN, *words, "--markdown")[1].partition("## Capture sizes")[2]
+        assert "half.csv (3.5 steps, weight 2) + " in out.replace("\\", "")
 
     def test_two_moments_are_what_came_in_between(self, cgplan: Run) -> None:
         both = [word for number in (1, 2) for word in ("--workload", str(METRICS / f"moment-{number}.txt"))]
@@ -118,6 +145,20 @@ class TestFiles:
         status, _, err = cgplan(*QWEN, "--output", str(tmp_path / "nowhere" / "r.html"))
         assert status == 2
         assert "cannot be written" in err
+
+
+def test_the_example_of_the_docs_is_fresh(cgplan: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = Path(__file__).parents[2] / "docs/examples"
+    said = re.search(r"^    cgplan (report .*\\\n.*)$", (folder / "README.md").read_text(encoding="utf-8"), re.M)
+    assert said is not None
+    words = shlex.split(said[1].replace("\\\n", " "))
+    monkeypatch.chdir(folder)
+    while "--output" in words:
+        at = words.index("--output")
+        del words[at : at + 2]
+    status, out, err = cgplan(*words, "--markdown")
+    assert (status, err) == (0, "")
+    assert out == (folder / "report.md").read_text(encoding="utf-8"), "run the command of its README.md again"
 
 
 class TestStatus:

@@ -116,3 +116,18 @@ def test_the_text_of_a_rule_stands_once_in_the_source() -> None:
                 texts[node.value] += 1
     for code, rule in all_rules().items():
         assert texts[rule.title] == 1, code
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        ("CG501", "since 0.20.2; until 0.19.1 the sizes are cut to the blocks instead"),
+        ("CG502", "by default since 0.20.2"),
+        ("CG510", "until 0.19.1; since 0.20.2 too few blocks are refused instead"),
+        ("CG503", "since 0.29.0"),
+    ],
+)
+def test_explain_says_what_changed_between_releases(cgplan: Run, code: str, words: str) -> None:
+    assert words in " ".join(cgplan(f"explain {code}")[1].split())
+    (rule,) = json.loads(cgplan(f"explain {code} --json")[1])["rules"]
+    assert (rule["history"] != "") is (code != "CG503")

@@ -192,7 +192,7 @@ def test_profiles_are_kept_and_gone_on_with(
     path = tmp_path / "profiles.jsonl"
     status, out, err = cgplan(grid, "--profile", str(path))
     # Of the four that start two have graphs.
-    assert (status, err) == (0, "2 profiles, 1 of them failed: their records say why\n")
+    assert (status, err) == (0, "2 profiles, 1 of them failed: its record says why\n")
     assert out.startswith("6 deployments: 4 start")
     assert len(asked) == 2
     lines = path.read_text().splitlines()

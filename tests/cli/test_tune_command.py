@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from cgplan.cli.app import run
-from cgplan.workload.tune_schema import TuneDocument
+from cgplan.workload.tune.tune_schema import TuneDocument
 
 METRICS = Path(__file__).parents[2] / "fixtures" / "metrics"
 LOG = str(METRICS / "tables-two-engines.log")
@@ -114,6 +114,57 @@ def test_the_best_list_is_said_to_be_so(cgplan: Run, tmp_path: Path) -> None:
     assert "--cudagraph-capture-sizes" not in out
 
 
+def busy(tmp_path: Path, *rows: str) -> str:
+    path = tmp_path / "busy.csv"
+    path.write_text("\n".join(("kind,tokens,requests,count", *rows)) + "\n")
+    return str(path)
+
+
+def test_other_choices_on_the_screen_and_in_markdown(cgplan: Run, tmp_path: Path) -> None:
+    traffic = ("--workload", busy(tmp_path, "decode,30,30,4000", "mixed,3000,9,50"))
+    lean = cgplan("tune", *ASKED, *traffic)[1]
+    words = (*ASKED[:4], "--max-num-seqs", "1024", *traffic)
+    out = " ".join((lean + cgplan("tune", *words)[1]).split())
+    for text in (
+        "Other choices",
+        "With FULL_DECODE_ONLY every step that was seen runs in the same kind of graph",
+        "-cc.cudagraph_mode=FULL_DECODE_ONLY",
+        "No step had more than 30 requests; 40 is a quarter more",
+        "--max-num-seqs 40 in the place of --max-num-seqs 1024",
+        "FULL_DECODE_ONLY has fewer graphs and serves the steps that were seen as well, but less is left",
+        "1.2 % with a prefill",
+    ):
+        assert text in out
+    page = cgplan("tune", *words, "--markdown")[1]
+    assert "## Other choices" in page
+    assert "### cudagraph_mode" in page
+    assert " --max-num-seqs 40\n```" in page
+
+
+def test_flags_of_other_choices_resolve_to_what_was_promised(cgplan: Run, tmp_path: Path) -> None:
+    traffic = ("--workload", busy(tmp_path, "decode,30,30,4000", "decode,9,9,2000", "mixed,3000,9,50"))
+    given = (*ASKED[:4], "--max-cudagraph-capture-size", "100")
+    others = document(cgplan, *given, *traffic)["other_choices"]
+    for name in ("cudagraph_mode", "max_num_seqs"):
+        one = others[name]
+        (found,) = (row["found"] for row in one["values"] if one["recommended"] in (row.get("asked"), row.get(name)))
+        # The largest size is between two of the default's, so that no list has it.
+        assert one["replaces"] == ["--max-cudagraph-capture-size 100"]
+        words = (*ASKED[:4], *one["flags"].split())
+        resolved = json.loads(cgplan("resolve", *words, "--json")[1])
+        assert resolved["capture_sizes"] == found["sizes"]
+        assert one["recommended"] in (resolved["cudagraph_mode"], resolved["max_num_seqs"])
+        assert json.loads(cgplan("plan", *words, "--json")[1])["kv_tokens"] == found["kv_tokens"]
+    assert json.loads(cgplan("resolve", *given, *one["flags"].split(), "--json")[1])["error"]["code"] == "CG117"
+
+
+def test_what_the_flag_replaces_is_said(cgplan: Run) -> None:
+    words = (*ASKED, "--max-cudagraph-capture-size", "100", "--workload", LOG)
+    assert document(cgplan, *words)["replaces"] == ["--max-cudagraph-capture-size 100"]
+    assert "in the place of --max-cudagraph-capture-size 100" in cgplan("tune", *words)[1]
+    assert "in the place of" not in cgplan("tune", *ASKED, "--workload", LOG)[1]
+
+
 def test_the_schema_is_printed(cgplan: Run) -> None:
     assert "curve" in json.loads(cgplan("schema", "tune")[1])["properties"]
 
@@ -130,6 +181,10 @@ def test_the_schema_is_printed(cgplan: Run) -> None:
         (("--shape", "low", "--max-graph-memory", "lots"), "--max-graph-memory"),
         (("--shape", "low", "--max-startup", "soon"), "--max-startup"),
         (("--shape", "low", "--spread", "1"), "--spread"),
+        (("--shape", "low", "--spread", "nan"), "give 0 to 0.9"),
+        (("--workload", "http://127.0.0.1:9"), "http://127.0.0.1:9"),
+        (("--workload", f"{LOG}@1e308"), "from 0.000001 to 1000000"),
+        (("--shape", "low", "--must", "700"), "give 1 to"),
         (("--shape", "low", "--must", "8,x"), "--must"),
         (("--shape", "low", "--must", "0"), "--must"),
         (("--shape", "low", "--profile", "/no/file"), "cgplan profile"),
@@ -142,3 +197,19 @@ def test_what_cannot_be_done_is_one_clear_line(cgplan: Run, words: tuple[str, ..
     assert status == 2
     assert said in err
     assert err.count("\n") == 1
+
+
+def test_two_forms_are_refused_as_in_the_other_commands(cgplan: Run) -> None:
+    assert json.loads(cgplan("tune", *ASKED, "--shape", "low", "--json", "--markdown")[1])["error"]["code"] == "CG907"
+
+
+@pytest.mark.parametrize("columns", ["40", "60", "100"])
+def test_a_narrow_window_cuts_no_word(cgplan: Run, columns: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    out = cgplan("tune", *ASKED, "--workload", LOG)[1]
+    assert "…" not in out
+    lines = [line.rstrip() for line in out.splitlines()]
+    assert any(line.endswith("today") for line in lines)
+    assert any(line.endswith("chosen") for line in lines)
+    assert "difference" in out
+    assert "max_num_seqs" in out

@@ -12,13 +12,13 @@ from measured_runs import GIB, MIB, quantile, runs, single_stage
 from cgplan import Deployment, load_model, resolve
 from cgplan.memory.budget.budget import (
     Budget,
-    Measured,
     MemoryFlags,
     default_utilization,
     estimate_budget,
     requested_bytes,
     runner_buffers,
 )
+from cgplan.memory.budget.measured import Measured
 from cgplan.memory.estimates import Interval, between, exactly, total
 from cgplan.releases.gpus import gpu
 from cgplan.sections import SpeculativeOptions

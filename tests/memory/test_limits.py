@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cgplan import Deployment, Resolution, load_model, resolve
-from cgplan.memory.budget.budget import Budget, Measured, MemoryFlags, estimate_budget
+from cgplan.memory.budget.budget import Budget, MemoryFlags, estimate_budget
+from cgplan.memory.budget.measured import Measured
 from cgplan.memory.kv.cache import kv_cache
 from cgplan.memory.limits import (
     Verdict,

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from cgplan import Deployment, gpu, load_model, plan, resolve
-from cgplan.memory.budget.budget import Measured
+from cgplan import Deployment, InputError, gpu, load_model, plan, resolve
+from cgplan.memory.budget.measured import Measured
 from cgplan.memory.estimates import GIB, MIB
 from cgplan.memory.plan import CapacityPlan, plan_of, vllm_estimate
 from cgplan.memory.request import MemoryRequest, make_budget
-from cgplan.memory.what_if import buy_backs
+from cgplan.memory.what_if import Variant, buy_backs, outcomes
 from cgplan.vocabulary import CUDAGraphMode
 
 GRAPHS, ESTIMATE = 516 * MIB, 368 * MIB
@@ -138,3 +138,21 @@ def test_a_request_says_of_which_deployment_it_knows() -> None:
     assert known.of(deployment(dtype="float16")).known_of is asked
     assert known.measured_of(deployment()).graphs == GRAPHS
     assert known.measured_of(deployment(dtype="float16")).graphs is None
+
+
+def test_a_variant_on_another_gpu_is_not_refused_for_the_bytes_of_the_first() -> None:
+    made = measured(total=139 * GIB, free=138 * GIB, weights=15 * GIB)
+    variants = [
+        Variant(name, made.deployment.model_copy(update={"gpu": gpu(name)}), made.request) for name in ("h100", "l4")
+    ]
+    assert [one.why_not for one in outcomes(variants)] == [("", "")] * 2
+    with pytest.raises(InputError, match="--total-bytes"):
+        plan(variants[0].deployment or deployment(), known=Measured(total=139 * GIB))
+
+
+def test_a_value_that_is_from_elsewhere_says_so() -> None:
+    known = Measured(graphs=GRAPHS, graph_estimate=ESTIMATE, source="a record", apart=(("graphs", "as given"),))
+    made = plan(deployment(), known=known)
+    assert made.budget is not None
+    stage = made.budget.tightest
+    assert (stage.graphs.source, stage.deducted.source) == ("as given", "a record")

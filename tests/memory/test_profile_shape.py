@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from cgplan import Deployment, InputError, gpu, load_model
+from cgplan import CgplanError, Deployment, InputError, gpu, load_model
+from cgplan.inputs.catalogue import catalogue_names
 from cgplan.memory.estimates import GIB
 from cgplan.memory.profile.synthetic.shape import shape_of
 
@@ -55,3 +56,57 @@ def test_what_is_left_out_is_said() -> None:
     _, notes = shape_of(Deployment(model=model, gpu=gpu("h200")), 512)
     assert any("mxfp4" in note for note in notes)
     assert any("full attention" in note for note in notes)
+
+
+def built(name: str) -> tuple[Any, tuple[str, ...], Any] | None:
+    """The decoder of a model, what is said of it, and the model; None: it is refused."""
+    try:
+        model = load_model(name)
+        shape, notes = shape_of(Deployment(model=model, gpu=gpu("h200")), 512)
+    except CgplanError:
+        return None
+    return shape, notes, model
+
+
+def test_every_model_of_the_catalogue_has_the_parameters_of_its_own_weights() -> None:
+    """Those of cgplan's weights, but for the output head, towers and drafts. Where they differ, it is said."""
+    checked = 0
+    for name in catalogue_names():
+        found = built(name)
+        if found is None or found[2].weights is None:
+            continue
+        shape, notes, model = found
+        own = sum(m.elements for m in model.weights.matrices if m.part not in ("vision", "draft", "head"))
+        is_like = abs(shape.parameters / own - 1) <= 0.03
+        assert is_like != any("billion parameters" in note for note in notes), (name, shape.parameters / own)
+        assert is_like or "gemma-4-E4B" in name, f"{name}: {shape.parameters / own:.2f} of its parameters"
+        checked += 1
+    assert checked > 90
+
+
+def test_two_projections_of_the_same_height_are_told_apart() -> None:
+    """MiniMax M2: 2 x 1536 rows of gate and up are as many as the model is wide."""
+    assert of("MiniMaxAI/MiniMax-M2").expert_mlp == 1536
+
+
+def test_a_dense_mlp_beside_the_experts_is_a_shared_expert() -> None:
+    shape = of("google/gemma-4-26B-A4B")
+    assert (shape.dense_layers, shape.experts, shape.shared_mlp, shape.mlp) == (0, 128, 2112, 0)
+    assert shape.weights_bytes / GIB == pytest.approx(47.0, abs=1.5)
+
+
+def test_layers_with_other_heads_are_said_to_be_built_alike() -> None:
+    shape, notes = shape_of(Deployment(model=load_model("google/gemma-4-31B-it"), gpu=gpu("h200")), 512)
+    assert shape.head_size == 256
+    assert "every layer has heads of 256, as most have, those with 512 too" in notes
+
+
+@pytest.mark.parametrize(("method", "said"), [("ngram", False), ("eagle3", True)])
+def test_a_drafter_that_is_left_out_is_said(method: str, said: bool) -> None:
+    options = {"method": method, "num_speculative_tokens": 3}
+    if said:
+        options["model"] = load_model("meta-llama/Llama-3.2-1B-Instruct")
+    asked = Deployment(
+        model=load_model("meta-llama/Llama-3.1-8B-Instruct"), gpu=gpu("h200"), speculative_config=options
+    )
+    assert any("drafter (eagle3)" in note for note in shape_of(asked, 512)[1]) is said

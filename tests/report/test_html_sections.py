@@ -204,7 +204,7 @@ class TestWorkload:
 class TestCaptureSizes:
     def test_the_curve_has_every_list_and_marks_two(self) -> None:
         from cgplan.report.html import of_tuning
-        from cgplan.workload.tune import tune
+        from cgplan.workload.tune.tune import tune
 
         made = facts(max_num_seqs=64).plan
         steps = gathered().together()
@@ -228,7 +228,7 @@ class TestCaptureSizes:
         from cgplan.report.html import of_tuning
         from cgplan.report.html.blocks import Heading, Line, Table
         from cgplan.workload.histogram import Batches, Range, workload_of
-        from cgplan.workload.tune import tune
+        from cgplan.workload.tune.tune import tune
 
         made = facts(max_num_seqs=64).plan
         seen = [Batches("decode", Range(size, size), 3000) for size in (5, 30)]

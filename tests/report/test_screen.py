@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from rich.console import Console
+from rich.text import Text
 
 from cgplan import CUDAGraphMode, Deployment, ModelShape, Resolution, resolve
 from cgplan.report.batches import answers
@@ -196,3 +197,24 @@ def test_blanks_before_a_colour_code_go_too() -> None:
     file = io.StringIO()
     TidyFile(file).write("a  \x1b[0m  \x1b[1m \nb \n c")
     assert file.getvalue() == "a\x1b[0m\x1b[1m\nb\n c"
+
+
+def test_what_a_file_says_moves_no_cursor(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Of every text that is printed, in a table too; colours of the screen itself stay."""
+    from rich.table import Table
+
+    from cgplan.report.console import console
+
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    out = console()
+    table = Table("head\x1b]0;t\x07")
+    table.add_row("cell\x1b[2Jx")
+    out.print(table)
+    out.print(Text("plain\x1b[2J\u202eline", style="error"))
+    shown = capsys.readouterr().out
+    assert "plain?[2J?line" in shown
+    assert "cell?[2J" in shown
+    assert not re.search(r"\x1b(?!\[[0-9;]*m)|\x07|\r|\u202e", shown)
+    assert "\x1b[" in shown, "the style is there"

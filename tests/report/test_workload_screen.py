@@ -15,9 +15,9 @@ from cgplan.report.workload_markdown import section
 from cgplan.report.workload_text import show
 from cgplan.workload.document_schema import StepsPart, json_schema
 from cgplan.workload.gathered import Gathered, joined
-from cgplan.workload.replay_document import as_document
-from cgplan.workload.sources import read_sources
-from cgplan.workload.tables import read_tables
+from cgplan.workload.replay.replay_document import as_document
+from cgplan.workload.sources.sources import read_sources
+from cgplan.workload.sources.tables import read_tables
 
 METRICS = Path(__file__).parents[2] / "fixtures" / "metrics"
 RESOLUTION = resolve(

@@ -10,8 +10,8 @@ import pytest
 from workload_helpers import METRICS
 
 from cgplan import InputError
-from cgplan.workload.fetch import fetch, is_address
-from cgplan.workload.sources import read_sources
+from cgplan.workload.sources.fetch import fetch, is_address
+from cgplan.workload.sources.sources import read_sources
 
 asked: list[str] = []
 

@@ -39,13 +39,6 @@ def counts(workload: Workload) -> dict[Any, float]:
     return {(b.kind, b.tokens, b.requests, b.query_len, b.loras, b.seen): b.count for b in workload.batches}
 
 
-@given(WORKLOADS)
-def test_shares_sum_to_one(workload: Workload) -> None:
-    shares = workload.normalised()
-    assert isclose(shares.steps, 1.0, rel_tol=1e-12)
-    assert isclose(shares.batches[0].count * workload.steps, workload.batches[0].count, rel_tol=1e-9)
-
-
 @given(WORKLOADS, WORKLOADS)
 def test_merging_adds_counts(first: Workload, second: Workload) -> None:
     both = counts(merge([first, second]))

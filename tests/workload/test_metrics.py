@@ -10,7 +10,7 @@ from workload_helpers import METRICS
 from cgplan import InputError
 from cgplan.workload.gathered import Gathered
 from cgplan.workload.histogram import Range
-from cgplan.workload.metrics import Snapshot, gathered, snapshot
+from cgplan.workload.sources.metrics import Snapshot, gathered, snapshot
 
 
 def moment(name: str) -> Snapshot:

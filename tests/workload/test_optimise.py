@@ -11,12 +11,10 @@ from math import exp, isclose, log
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from workload_helpers import decode, either, mixed
 
 from cgplan import InputError
 from cgplan.resolve.grid import grid_up_to
-from cgplan.workload.histogram import workload_of
-from cgplan.workload.optimise import Choice, Demand, curve, demand_in, demand_of, evaluate
+from cgplan.workload.sizes.optimise import Choice, Demand, curve, demand_of, evaluate
 
 DEFAULT = tuple(grid_up_to(512))
 
@@ -158,14 +156,6 @@ def test_what_has_no_answer(most: int, given: dict[str, object]) -> None:
 def test_what_is_no_demand(batches: list[tuple[int, float]]) -> None:
     with pytest.raises(InputError):
         demand_of(batches)
-
-
-def test_the_demand_of_a_workload() -> None:
-    workload = workload_of([decode(8, 3), decode(8, 2, query_len=2), mixed(900, 1), decode(4, 1)])
-    assert demand_in(workload) == Demand((4, 8), (1, 5))
-    assert demand_in(workload, ("decode", "mixed")).sizes == (4, 8, 900)
-    with pytest.raises(InputError, match="from-to"):
-        demand_in(workload_of([either(9, 16)]), ("any",))
 
 
 def shape(weight: Callable[[int], float]) -> Demand:

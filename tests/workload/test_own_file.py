@@ -11,7 +11,7 @@ from cgplan import InputError
 from cgplan.workload.document_schema import WorkloadPart
 from cgplan.workload.gathered import Gathered
 from cgplan.workload.histogram import Range, Workload
-from cgplan.workload.sources import read_sources, read_text
+from cgplan.workload.sources.sources import read_sources, read_text
 
 
 def read(text: str) -> Workload:

@@ -12,9 +12,9 @@ from workload_helpers import FULL, NONE, PIECEWISE, decode, either, mixed, point
 from cgplan import CUDAGraphMode, Resolution, SpeculativeOptions
 from cgplan.workload.gathered import Settings
 from cgplan.workload.histogram import KINDS, Batches, Range, Seen, workload_of
-from cgplan.workload.replay import Replay, replay, seen_tally, settled
-from cgplan.workload.replay_findings import settings_differ
-from cgplan.workload.tally import MODES, Bounds
+from cgplan.workload.replay.replay import Replay, replay, seen_tally, settled
+from cgplan.workload.replay.replay_findings import settings_differ
+from cgplan.workload.replay.tally import MODES, Bounds
 
 V1 = {"VLLM_USE_V2_MODEL_RUNNER": "0"}
 SMALL = resolved([1, 2, 4, 8, 16, 24], max_num_seqs=20, max_num_batched_tokens=64, max_model_len=64)
@@ -275,3 +275,18 @@ def test_the_share_of_padding_is_of_all_steps_together() -> None:
 @pytest.mark.parametrize("resolution", ALL, ids=["small", "drafts", "decode only", "none"])
 def test_a_replay_of_nothing_unknown_is_exact(resolution: Resolution) -> None:
     assert held(resolution, decode(4, 2, query_len=4), mixed(9, 1)).exact
+
+
+def test_each_reason_has_its_own_fix_and_that_of_decode_batches_comes_first() -> None:
+    small = resolved([1, 2, 4], max_num_seqs=20, max_num_batched_tokens=64, max_model_len=64)
+    (found,) = (one for one in held(small, mixed(30, 90), decode(9, 5), decode(2, 100)).findings if one.code == "CG715")
+    fix = found.fix or ""
+    assert found.severity == "warning"
+    assert fix.startswith("for decode batches (CG701): ")
+    assert "; for those with a prefill (CG701): leave it" in fix
+    (alone,) = (one for one in held(small, mixed(30, 90), decode(2, 100)).findings if one.code == "CG715")
+    assert (alone.fix or "").startswith("leave it")
+    (alone,) = (one for one in held(small, decode(9, 5), decode(2, 100)).findings if one.code == "CG715")
+    assert alone.fix
+    assert "leave it" not in alone.fix
+    assert not alone.fix.startswith("for ")

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from workload_helpers import METRICS, row, table
 
 from cgplan.workload.gathered import Gathered
-from cgplan.workload.tables import read_tables
-from cgplan.workload.tap import LONGEST, StepTap
+from cgplan.workload.sources.tables import read_tables
+from cgplan.workload.sources.tap import LONGEST, StepTap
 
 TABLES = (METRICS / "tables-two-engines.log").read_bytes()
 ITERATIONS = (METRICS / "iterations.log").read_bytes()

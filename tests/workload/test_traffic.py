@@ -11,7 +11,8 @@ import pytest
 from workload_helpers import METRICS
 
 from cgplan import InputError
-from cgplan.workload.traffic import read_traffic
+from cgplan.workload.sources.given import read_traffic
+from cgplan.workload.sources.sources import read_sources
 
 LOG = METRICS / "tables-two-engines.log"
 
@@ -61,9 +62,43 @@ def test_what_cannot_be_used(text: bytes, code: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "code"), [(["/no/such/file"], "CG986"), (["-", "-@2"], "CG905"), ([f"{LOG}@0"], "CG906")]
+    ("given", "code"),
+    [
+        (["/no/such/file"], "CG986"),
+        (["-", "-@2"], "CG905"),
+        ([f"{LOG}@0"], "CG906"),
+        ([f"{LOG}@1e308"], "CG906"),
+        ([f"{LOG}@nan"], "CG906"),
+        (["http://127.0.0.1:9"], "CG719"),
+        ([str(METRICS / f"moment-{at}.txt") for at in (1, 2, 2)], "CG905"),
+    ],
 )
 def test_names_that_cannot_be_used(given: list[str], code: str) -> None:
     with pytest.raises(InputError) as caught:
         read_traffic(given)
     assert caught.value.code == code
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("own.csv", "foo,bar\n1,2\n", "columns foo, bar, without tokens"),
+        ("own.csv", "size\n1\n", "columns size"),
+        ("own.txt", "foo;bar\n1;2\n", "columns foo, bar"),
+        ("own.txt", "nothing of steps\n", "tells of no steps"),
+        ("own.txt", "Starting the server, wait\n", "tells of no steps"),
+        ("own.csv", "", "is empty"),
+    ],
+)
+def test_what_is_missing_is_named(name: str, text: str, said: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    path.write_text(text)
+    with pytest.raises(InputError, match=said):
+        read_traffic([str(path)])
+
+
+def test_metrics_have_no_weights() -> None:
+    with pytest.raises(InputError, match="no weights") as caught:
+        read_sources([f"{METRICS / 'moment-1.txt'}@0.3"])
+    assert caught.value.code == "CG905"
+    assert read_sources([str(METRICS / "moment-1.txt")]).parts

@@ -9,8 +9,8 @@ from itertools import combinations
 import pytest
 
 from cgplan import InputError
-from cgplan.workload.optimise import Demand, curve, demand_of
-from cgplan.workload.two_modes import Priced, curve_of_modes
+from cgplan.workload.sizes.optimise import Demand, curve, demand_of
+from cgplan.workload.sizes.two_modes import Priced, curve_of_modes
 
 
 def cost(modes: list[Priced], sizes: tuple[int, ...]) -> float:
@@ -64,5 +64,5 @@ def test_one_mode_is_that_of_the_other_solver() -> None:
 
 
 def test_more_fixed_sizes_than_allowed() -> None:
-    with pytest.raises(InputError, match="2 of them fixed"):
+    with pytest.raises(InputError, match="2 fixed sizes do not fit into a list of 1"):
         curve_of_modes(((demand_of([(3, 1)]), float), (demand_of([(4, 1)]), float)), 1, fixed=[4, 8])

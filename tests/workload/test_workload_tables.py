@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from workload_helpers import FULL, HEAD, METRICS, NONE, PIECEWISE, RULE, row, table
 
 from cgplan.workload.gathered import Gathered
-from cgplan.workload.tables import TableReader, read_tables
+from cgplan.workload.sources.tables import TableReader, read_tables
 
 API = "(APIServer pid=4) INFO 11-30 05:00:10 [cuda_graph.py:117] "
 
@@ -146,7 +146,7 @@ def test_tables_are_added(rows: list[tuple[int, int, object, int]]) -> None:
 
 
 def test_distinct_rows_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cgplan.workload.tables.MAX_ROWS", 2)
+    monkeypatch.setattr("cgplan.workload.sources.tables.MAX_ROWS", 2)
     found = read_tables(table(*(row(size, 8, "FULL", 1) for size in (1, 2, 3, 4, 1))))
     assert found.parts[0].workload.steps == 3
     assert found.remarks == ("2 rows of tables were left out: over 2 different ones",)

@@ -1,6 +1,7 @@
 """Benchmarks: ratios measured in one run, so that they hold when the machine's speed drifts.
 
-    python tools/bench
+    python tools/bench                              print them
+    python tools/bench --write docs/benchmarks.md   print them, and write them as a page, with programs near cgplan
 
 Prints one line a figure: what, the figure, and the limit it is held to. Exit status 1 when a limit is missed. Run it
 with the Python of the environment that cgplan is installed in; each ratio alternates the two commands.
@@ -8,7 +9,9 @@ with the Python of the environment that cgplan is installed in; each ratio alter
 
 from __future__ import annotations
 
+import argparse
 import os
+import platform
 import random
 import resource
 import statistics
@@ -19,7 +22,30 @@ import time
 from pathlib import Path
 
 import logs
+import peers
+import sweep
 
+PAGE = """\
+# Benchmarks
+
+Written by `python tools/bench --write docs/benchmarks.md`; all figures are of that one run. Ratios are medians of
+{runs} pairs, the two commands in turn, so that they hold when the machine's speed drifts.
+
+Machine: {machine}. Load before and after: {before}, {after}.
+
+## Speed
+
+| what | figure | limit | held |
+|---|---|---|---|
+{rows}
+
+## Programs near it
+
+Each was installed with pip into a bare virtual environment of its own: the size is that of the environment beside an
+empty one, byte code included. A cold start is the median of {starts} runs of `--help`, the one thing that all do
+without a GPU and without a network. They answer other questions than cgplan.
+
+{peers}"""
 BARE = """
 import typer, pydantic, rich
 app = typer.Typer()
@@ -128,7 +154,8 @@ def seconds_of_what_if() -> float:
     return time.process_time() - start
 
 
-def main() -> int:
+def measured() -> list[tuple[str, str, str, bool]]:
+    """What, figure, limit, and whether it is held."""
     bare = [sys.executable, "-c", BARE]
     rate = resolutions_per_second()
     cold, cold_ms, bare_ms = ratio([str(CGPLAN), "resolve", "--json"], bare)
@@ -140,7 +167,7 @@ def main() -> int:
     variants = seconds_of_what_if()
     manifests = seconds_of_manifests()
     version, version_ms, pass_ms = ratio([str(CGPLAN), "--version"], [sys.executable, "-c", "pass"])
-    rows = [
+    return [
         ("resolve(), distinct deployments a second on one core", f"{rate:,.0f}", "at least 5,000", rate >= 5000),
         (
             "cgplan resolve --json, cold, against a bare typer + pydantic + rich program",
@@ -185,10 +212,37 @@ def main() -> int:
             version <= 6,
         ),
         *logs.rows(),
+        *sweep.rows(),
     ]
+
+
+def page(rows: list[tuple[str, str, str, bool]], before: str) -> str:
+    """docs/benchmarks.md."""
+    machine = f"Python {platform.python_version()}, {os.cpu_count()} cores, {platform.system()} {platform.machine()}"
+    table = "\n".join(
+        f"| {what} | {figure} | {limit} | {'yes' if good else 'no'} |" for what, figure, limit, good in rows
+    )
+    others = peers.page()
+    return PAGE.format(
+        runs=RUNS, machine=machine, before=before, after=load(), rows=table, starts=peers.RUNS, peers=others
+    )
+
+
+def load() -> str:
+    return f"{os.getloadavg()[0]:.2f}"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--write", type=Path, metavar="PAGE", help="write the page as well")
+    given = parser.parse_args()
+    before = load()
+    rows = measured()
     print(f"Python {sys.version.split()[0]}, {os.cpu_count()} cores, {RUNS} pairs a ratio, medians")
     for what, figure, limit, good in rows:
         print(f"{'ok  ' if good else 'MISS'}  {what}: {figure}; {limit}")
+    if given.write is not None:
+        given.write.write_text(page(rows, before), encoding="utf-8")
     return 0 if all(row[3] for row in rows) else 1
 
 

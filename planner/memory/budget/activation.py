@@ -11,11 +11,11 @@ from dataclasses import field
 from typing import Any
 
 from ...deployment import Deployment
+from ...env_switches import int_switch
 from ...light_dataclass import dataclass
 from ...model_shape import ModelShape
 from ...releases import canonical, facts
 from ...resolve import Resolution
-from ...resolve.environment import int_switch
 from ...vocabulary import CompilationMode, Runner
 from ...weight_shape import Matrix, WeightShape
 from ..estimates import MIB, Interval, between, exactly

@@ -11,7 +11,7 @@ from math import ceil, sqrt
 from typing import Any
 
 from ...deployment import Deployment
-from ...errors import InputError
+from ...errors import InputError, StartupError, shorten
 from ...light_dataclass import dataclass
 from ...releases import canonical, facts, holds
 from ...resolve import Resolution
@@ -22,42 +22,14 @@ from ..estimates import GIB, Interval, between, exactly, total
 from . import non_torch as outside
 from .activation import Activation, estimate_activation
 from .activation import measured as measured_activation
+from .measured import Measured, check_bytes
 from .shortages import shortages
 from .weights import ITEM_BYTES, Weights, estimate_weights
 from .weights import measured as measured_weights
 
 NOTHING = exactly(0, "none")
-
-
-@dataclass(frozen=True)
-class Measured:
-    """What is known of a deployment and need not be estimated; None: not known. Bytes of one rank.
-
-    Attributes:
-        weights, activation, non_torch: as vLLM's log has them.
-        total, free: of the GPU before vLLM takes its budget.
-        graphs: what capture takes.
-        graph_estimate: what vLLM estimates for it.
-        source: where they are from.
-
-    Raises:
-        InputError: a value is no whole number of bytes; those of graphs alone may be below 0, as differences are.
-    """
-
-    weights: int | None = None
-    activation: int | None = None
-    non_torch: int | None = None
-    total: int | None = None
-    free: int | None = None
-    graphs: int | None = None
-    graph_estimate: int | None = None
-    source: str = "measured"
-
-    def __post_init__(self) -> None:
-        for name in ("weights", "activation", "non_torch", "total", "free"):
-            _check_bytes(getattr(self, name), name)
-        for name in ("graphs", "graph_estimate"):
-            _check_bytes(getattr(self, name), name, least=None)
+MOST_RESERVED = 1 << 50
+"""Bytes that --mm-ipc-gpu-memory-gb may name; no GPU has a part of it."""
 
 
 @dataclass(frozen=True)
@@ -82,18 +54,35 @@ class MemoryFlags:
         share = self.utilization
         if share is not None and (isinstance(share, bool) or not isinstance(share, (int, float)) or not 0 < share <= 1):
             raise InputError(
-                f"{share!r} is no share of a GPU", code="CG903", where="utilization", fix="give a number above 0 to 1"
+                f"{shorten(repr(share), 60)} is no share of a GPU",
+                code="CG903",
+                where="utilization",
+                fix="give a number above 0 to 1",
             )
-        _check_bytes(self.kv_cache_bytes, "kv_cache_bytes")
+        check_bytes(self.kv_cache_bytes, "kv_cache_bytes")
         object.__setattr__(self, "kv_cache_bytes", self.kv_cache_bytes or None)
-        _check_bytes(self.reserve_bytes, "reserve_bytes")
+        check_bytes(self.reserve_bytes, "reserve_bytes")
 
 
-def _check_bytes(size: object, name: str, least: int | None = 0) -> None:
-    if size is None or (type(size) is int and (least is None or size >= least)):
-        return
-    fix = "give whole bytes" if least is None else "give whole bytes, 0 or more"
-    raise InputError(f"{size!r} is no number of bytes", code="CG903", where=name, fix=fix)
+def reserve_of(gib: Any) -> int:
+    """The bytes that --mm-ipc-gpu-memory-gb keeps from the KV cache; None: none.
+
+    Raises:
+        StartupError: CG903, vLLM takes no such number.
+    """
+    try:
+        size = float(gib or 0) * GIB
+    except (TypeError, ValueError):
+        size = -1.0
+    if not 0 <= size < MOST_RESERVED:
+        raise StartupError(
+            f"--mm-ipc-gpu-memory-gb {shorten(gib, 40)} is no memory of a GPU in GiB",
+            code="CG903",
+            raised_in="MultiModalConfig",
+            where="--mm-ipc-gpu-memory-gb",
+            fix="give 0 or more",
+        )
+    return int(size)
 
 
 @dataclass(frozen=True)
@@ -203,21 +192,21 @@ def estimate_budget(
     if known.weights is None:
         weights = weights or estimate_weights(deployment, resolution)
     else:
-        weights = measured_weights([known.weights] * stages, known.source)
+        weights = measured_weights([known.weights] * stages, known.source_of("weights"))
     activation = estimate_activation(deployment, resolution)
     if known.activation is not None:
-        same = measured_activation([known.activation] * stages, known.source).stages
+        same = measured_activation([known.activation] * stages, known.source_of("activation")).stages
         # What of the peak is the sampler's is not measured.
         activation = Activation(
             tuple(replace(own, sampler=other.sampler) for own, other in zip(same, activation.stages, strict=True))
         )
     rest = outside.estimate_non_torch(deployment)
     if known.non_torch is not None:
-        rest = exactly(known.non_torch, known.source)
+        rest = exactly(known.non_torch, known.source_of("non_torch"))
     if known.graphs is not None:
-        graphs = exactly(known.graphs, known.source)
+        graphs = exactly(known.graphs, known.source_of("graphs"))
     if known.graph_estimate is not None:
-        graph_estimate = exactly(known.graph_estimate, known.source)
+        graph_estimate = exactly(known.graph_estimate, known.source_of("graph_estimate"))
     return budget(
         deployment,
         resolution,
@@ -227,8 +216,8 @@ def estimate_budget(
         non_torch=rest,
         graphs=graphs or NOTHING,
         graph_estimate=graph_estimate or NOTHING,
-        total_bytes=None if known.total is None else exactly(known.total, known.source),
-        free_bytes=None if known.free is None else exactly(known.free, known.source),
+        total_bytes=None if known.total is None else exactly(known.total, known.source_of("total")),
+        free_bytes=None if known.free is None else exactly(known.free, known.source_of("free")),
     )
 
 

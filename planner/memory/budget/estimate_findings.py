@@ -24,6 +24,7 @@ from .estimate_rules import (
     STORED_BY_NAME,
     SUGGESTED_TWICE,
 )
+from .gdn_prefill import gdn_prefill_findings
 from .suggestion import Suggestion, suggestion
 
 IMPLAUSIBLE_SHARE = 0.1
@@ -68,6 +69,7 @@ def _found(
             and (sizes.printed <= 0 or sizes.right - sizes.printed >= WORTH_SAYING)
         ):
             yield _twice(sizes)
+    yield from gdn_prefill_findings(deployment, resolution, made)
     if deployment.compilation_config.cudagraph_mm_encoder and deployment.model.is_multimodal_model:
         yield _encoder(deployment, resolution)
 

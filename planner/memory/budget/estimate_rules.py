@@ -50,6 +50,18 @@ GATED_DELTA = Rule(
     until="0.28.0",
     release="0.28.0",
 )
+GDN_PREFILL = Rule(
+    "CG552",
+    title="The prefill of a gated delta layer takes memory that vLLM does not profile.",
+    why="The profile run has no attention metadata, so the layer returns after a warm-up of 64 tokens. In a real"
+    " prefill the convolution's output, q, k, v, w, u, the states of all chunks of 64, the new v and the output stand"
+    " at once; the KV cache was sized as if they did not.",
+    example="48 value and 16 key heads of 128 and 8192 batched tokens: up to 0.93 GiB in one layer.",
+    instead="Lower --max-num-batched-tokens, or leave more memory outside --gpu-memory-utilization.",
+    source="vllm/model_executor/layers/mamba/gdn/qwen_gdn_linear_attn.py:1052-1068,1228-1232,1405-1560, "
+    "vllm/third_party/flash_linear_attention/ops/chunk.py:25-85, chunk_delta_h.py:352-357",
+    release="0.28.0",
+)
 STORED_BY_NAME = Rule(
     "CG596",
     title="How the weights are stored is taken from the model's name.",

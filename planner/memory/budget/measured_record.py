@@ -19,7 +19,7 @@ from ...deployment import Deployment
 from ...errors import InputError, shorten
 from ...releases import canonical
 from ...resolve import Resolution
-from .budget import Measured
+from .measured import Measured
 
 Bytes = Field(default=None, ge=0, le=1 << 50)
 
@@ -66,6 +66,7 @@ class Profile(_Part):
     """A measured record.
 
     Attributes:
+        name: of the measurement, where several stand in one file; not looked at.
         source: where it is from, in words for a person.
         fingerprint: of the deployment that was measured.
         measured: the values.
@@ -73,6 +74,7 @@ class Profile(_Part):
     """
 
     schema_version: int = Field(ge=1, le=1)
+    name: str | None = None
     source: str = Field(default="a measured record", max_length=200)
     fingerprint: Fingerprint
     measured: MeasuredBytes
@@ -88,12 +90,48 @@ class Profile(_Part):
             free=found.free_bytes,
             graphs=found.graph_bytes,
             graph_estimate=found.graph_estimate_bytes,
-            source=self.source,
+            source=in_one_line(self.source),
+            capture_seconds=self.capture_seconds,
         )
 
+    @property
+    def capture_seconds(self) -> float | None:
+        """How long vLLM's own capture of all graphs took; None: not measured, or not of all."""
+        more = self.profile or {}
+        try:
+            if more["machine"]["engine"] != "vllm" or not more["complete"]:
+                return None
+            captures = more["ranks"][0]["captures"]
+            if len(captures) != sum(more["graphs"].values()):
+                return None
+            seconds = float(sum(one["seconds"] for one in captures))
+        except (KeyError, IndexError, TypeError, AttributeError):
+            return None
+        return seconds if 0 < seconds < LONGEST else None
 
-def profile_of(document: Any, where: str) -> Profile:
+    @property
+    def kv_cache_bytes(self) -> int | None:
+        """The KV cache that vLLM had in that start, bytes of one rank; None: not measured."""
+        own = (self.profile or {}).get("vllm")
+        found = own.get("available_kv_bytes") if isinstance(own, dict) else None
+        return found if type(found) is int and found > 0 else None
+
+
+LONGEST = 86_400
+"""No capture takes a day, seconds."""
+
+
+def in_one_line(text: str) -> str:
+    """A text of a record that nobody vouches for, as a terminal and a page can show it."""
+    return "".join(c if c.isprintable() else "?" for c in text)
+
+
+def profile_of(document: Any, where: str, name: str = "") -> Profile:
     """The record in a parsed JSON document.
+
+    Args:
+        where: the option that names it.
+        name: of its file, short; "": it is of none.
 
     Raises:
         InputError: CG911, it is no such record.
@@ -102,9 +140,9 @@ def profile_of(document: Any, where: str) -> Profile:
         return Profile.model_validate(document)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        path = ".".join(str(part) for part in first["loc"]) or "document"
+        path = shorten(in_one_line(".".join(str(part) for part in first["loc"]) or "document"), 60)
         raise InputError(
-            f"{where} is no measured record: {shorten(path, 60)}: {first['msg'][0].lower()}{first['msg'][1:]}",
+            f"{name or where} is no measured record: {path}: {first['msg'][0].lower()}{first['msg'][1:]}",
             code="CG911",
             where=where,
             fix="`cgplan schema profile` prints the form",
@@ -124,12 +162,17 @@ def check_fits(profile: Profile, deployment: Deployment, resolution: Resolution,
         said.pop("model", None)
     other = [name for name, value in said.items() if here[name] != value]
     if other:
-        shown = ", ".join(f"{name} {shorten(said[name], 40)}, not {shorten(here[name], 40)}" for name in other[:3])
+        shown = ", ".join(
+            f"{name} {in_one_line(shorten(said[name], 40))}, not {in_one_line(shorten(here[name], 40))}"
+            for name in other[:3]
+        )
+        same = "give --model as the record has it; where both are the same model, set its fingerprint.model to null"
+        single = "give a record of this deployment, or single values such as --weights-bytes"
         raise InputError(
             f"the record is of another deployment: {shown}",
             code="CG907",
             where=where,
-            fix="give a record of this deployment, or single values such as --weights-bytes",
+            fix=same if other == ["model"] else single,
         )
 
 

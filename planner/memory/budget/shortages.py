@@ -38,8 +38,8 @@ def _weights_alone(made: Budget) -> list[Finding]:
     sure = worst.low > made.free.high
     ends = "ends" if worst.best > made.free.best else "may end"
     text = (
-        f"{_weights_and_adapters(stage)} of the {made.free.best / GIB:.2f} GiB that are free on each GPU: loading"
-        f" {ends} with CUDA out of memory"
+        f"{_where(made, stage)}{_weights_and_adapters(stage)} of the {made.free.best / GIB:.2f} GiB that are free on"
+        f" each GPU: loading {ends} with CUDA out of memory"
     )
     return [Finding(WEIGHTS.code, "error" if sure else "warning", text, WEIGHTS.instead, "--tensor-parallel-size")]
 
@@ -60,11 +60,15 @@ def _room_to_capture(made: Budget) -> list[Finding]:
         return []
     severity = "error" if worst.unused.high < 0 else "warning"
     if made.is_manual:
-        text = f"the KV cache that was asked for is {-worst.unused.best / GIB:.2f} GiB more than the GPU holds"
+        more = f"{-worst.unused.best / GIB:.2f} GiB more than the GPU holds"
+        text = f"{_where(made, worst)}the KV cache that was asked for is {more}"
         least = max(0, worst.kv_cache.best + worst.unused.best)
         fix = f"--kv-cache-memory-bytes {least} or less"
         return [Finding(MANUAL.code, severity, text, fix, "--kv-cache-memory-bytes")]
-    text = f"CUDA runs out of memory: the graphs need {-worst.unused.best / GIB:.2f} GiB more than stays free"
+    text = (
+        f"{_where(made, worst)}CUDA runs out of memory: the graphs need {-worst.unused.best / GIB:.2f} GiB more than"
+        " stays free"
+    )
     share = (made.requested.best + worst.unused.best) / made.total.best
     fix = f"--gpu-memory-utilization {_down(share)} or less"
     return [Finding(NO_ROOM_TO_CAPTURE.code, severity, text, fix, "--gpu-memory-utilization")]
@@ -92,8 +96,8 @@ def _warm_up(made: Budget, rows: int) -> list[Finding]:
     if worst.kv_cache.best <= 0 or worst.unused.best < 0 or room >= 0:
         return []
     text = (
-        f"the sampler's warm-up with {rows} rows takes {worst.sampler / GIB:.2f} GiB beside the KV cache,"
-        f" and {worst.unused.best / GIB:.2f} GiB stay free, in pieces: it may run out of memory"
+        f"{_where(made, worst)}the sampler's warm-up with {rows} rows takes {worst.sampler / GIB:.2f} GiB beside the KV"
+        f" cache, and {worst.unused.best / GIB:.2f} GiB stay free, in pieces: it may run out of memory"
     )
     share = _down((made.requested.best + room) / made.total.best)
     fix = f"--gpu-memory-utilization {share}, or --max-num-seqs {max(1, rows // 2)}"
@@ -113,6 +117,12 @@ def _free_memory(made: Budget) -> list[Finding]:
     share = _down(made.free.low / made.total.high)
     fix = f"--gpu-memory-utilization {share} or less" if float(share) else "stop the other processes on the GPU"
     return [Finding(FREE_MEMORY.code, severity, text, fix, "--gpu-memory-utilization")]
+
+
+def _where(made: Budget, worst: StageBudget) -> str:
+    """Which pipeline stage a shortage is that of; "" where there is one, or all have the same."""
+    number = made.stages.index(worst) + 1
+    return "" if all(stage == worst for stage in made.stages) else f"pipeline stage {number} of {len(made.stages)}: "
 
 
 def _down(share: float) -> str:

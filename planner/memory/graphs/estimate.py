@@ -147,6 +147,42 @@ def predicted_samples(made: Footprint, rounding: int = 0) -> dict[CUDAGraphMode,
     return found
 
 
+class SecondSegment(NamedTuple):
+    """What makes an estimate an outlier: the pool grows at the second sample, and that is taken for every graph.
+
+    Attributes:
+        mode, tokens: of the second sample.
+        grown: by how much the pool grows at it, bytes; no further graph does that.
+        graphs: of the mode.
+    """
+
+    mode: CUDAGraphMode
+    tokens: int
+    grown: int
+    graphs: int
+
+    @property
+    def counted(self) -> int:
+        """Of the estimate, bytes."""
+        return self.grown * (self.graphs - 1)
+
+
+LARGE = 10 * MIB
+"""A segment of the pool for buffers of more than 1 MiB has at least so much."""
+
+
+def second_segment(made: Footprint) -> SecondSegment | None:
+    """The mode whose second sample takes a segment of its own, which counts most; None: there is none."""
+    found = []
+    if len(made.piecewise) > 1:
+        grown = made.pool(made.piecewise[:2], (), None) - made.pool(made.piecewise[:1], (), None)
+        found.append(SecondSegment(_PIECEWISE, made.piecewise[1][0], grown, len(made.piecewise)))
+    if len(made.full) > 1:
+        pools = [made.pool(made.piecewise[:2], made.full[:count], made.splits) for count in (1, 2)]
+        found.append(SecondSegment(_FULL, made.full[1][0], pools[1] - pools[0], len(made.full)))
+    return max((one for one in found if one.grown >= LARGE), key=lambda one: one.counted, default=None)
+
+
 def _second(pools: list[int], size: int, rounding: int) -> int:
     """The second sample: `size` in the driver, and what the pool grew by, which is not sure to fall into it."""
     if rounding < 0:

@@ -7,10 +7,10 @@ from dataclasses import field
 from typing import Any
 
 from ...deployment import Deployment
+from ...env_switches import int_switch
 from ...light_dataclass import dataclass
 from ...releases import canonical, facts
 from ...resolve import Resolution
-from ...resolve.environment import int_switch
 from ...resolve.graphs import Graph
 from ...vocabulary import CUDAGraphMode, Runner
 from ..estimates import MIB

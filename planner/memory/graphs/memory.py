@@ -15,9 +15,9 @@ from ...light_dataclass import dataclass
 from ...model_shape import ModelShape
 from ...resolve import Resolution
 from ...resolve.graphs import Captures
-from ...vocabulary import CUDAGraphMode
+from ...vocabulary import CUDAGraphMode, Runner
 from ..estimates import Interval, between, exactly, total
-from .estimate import predict_estimate
+from .estimate import SecondSegment, predict_estimate, second_segment
 from .footprint import WORKSPACE, Footprint, best_parts, footprint
 from .layers import Layers, layers_of
 from .workspace import UNDERSTOOD
@@ -39,6 +39,7 @@ class GraphMemory:
         workspace: attention's share of the pool.
         estimate: what vLLM estimates before it sizes the KV cache; None: it estimates nothing.
         doubts: what was not modelled, in words.
+        second_segment: what makes the estimate an outlier; None: nothing.
     """
 
     total: Interval
@@ -47,6 +48,7 @@ class GraphMemory:
     workspace: Interval
     estimate: Interval | None
     doubts: tuple[str, ...] = ()
+    second_segment: SecondSegment | None = None
 
     def as_dict(self) -> dict[str, Any]:
         return {
@@ -76,13 +78,16 @@ def predict_graph_memory(deployment: Deployment, resolution: Resolution) -> Grap
     if drafter:
         parts[DRAFTER] = between(0.5 * drafter, drafter, 2.0 * drafter, "estimated from the draft model's layers")
     workspace = parts.get(WORKSPACE, exactly(0, "attention keeps no workspace in the graphs"))
+    estimate = predict_estimate(deployment, resolution, made, drafter)
+    samples_all = resolution.runner is Runner.V1
     return GraphMemory(
         total=_sum(parts, made, doubts),
         parts=parts,
         per_graph=_per_graph(made),
         workspace=workspace,
-        estimate=predict_estimate(deployment, resolution, made, drafter),
+        estimate=estimate,
         doubts=doubts,
+        second_segment=second_segment(made) if estimate is not None and samples_all else None,
     )
 
 

@@ -13,9 +13,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from ...deployment import Deployment
+from ...env_switches import int_switch
 from ...model_shape import ModelShape
 from ...resolve import Resolution
-from ...resolve.environment import int_switch
 from .pool import Splits
 
 _HOPPER = 9

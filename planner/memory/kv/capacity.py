@@ -12,6 +12,8 @@ from dataclasses import replace
 from ...errors import StartupError
 from ...trace import Finding, Rule
 from ..kv_specs import KVCacheSpec, RequestLimits
+from ..layers.load_rules import load_error
+from ..layers.pipeline_stages import PARTITION
 from .blocks import (
     PoolRules,
     blocks_of_request,
@@ -158,6 +160,7 @@ class _Pool:
         """Blocks of every rank, and the limits with the final length."""
         how, override = self.rules.facts["blocks"], self.settings.num_gpu_blocks_override
         available = list(available_bytes)
+        self._check_stages()
         if override is not None:
             self._note_override(available, override)
             if how["override_before_checks"]:
@@ -174,6 +177,19 @@ class _Pool:
         if override is not None:
             return override, limits
         return min(memory // size for memory, size in zip(available, self.bytes_per_block, strict=True)), limits
+
+    def _check_stages(self) -> None:
+        """Each stage divides its memory by what a block takes there."""
+        empty = next((number for number, size in enumerate(self.bytes_per_block, 1) if size == 0), None)
+        if empty is not None:
+            raise load_error(
+                PARTITION,
+                f"pipeline stage {empty} of {len(self.ranks)} has no layer that keeps anything, so it has no block",
+                where="--pipeline-parallel-size",
+                raised_in="get_kv_cache_configs",
+                raised_as="AssertionError",
+                fix="use no more pipeline stages than the model has layers",
+            )
 
     def _note_override(self, available: Sequence[int], override: int) -> None:
         for memory, size in zip(available, self.bytes_per_block, strict=True):

@@ -238,5 +238,6 @@ def _refuse_glm5_next(specs: Iterable[KVCacheSpec], facts: Facts) -> None:
         raise InputError(
             "the KV cache of Mamba layers beside a compressed indexer is not modelled for this release",
             code=GLM5_NEXT.code,
+            where="--model",
             fix=GLM5_NEXT.instead,
         )

@@ -101,6 +101,7 @@ def supported_layouts(backends: Iterable[str], capability: tuple[int, int], fact
             stage="get_supported_kv_cache_layouts",
             raised_as="ValueError",
             raised_in="get_supported_kv_cache_layouts",
+            where="--attention-backend",
             fix=NO_COMMON_LAYOUT.instead,
         )
     return sorted(shared, key=lambda layout: -firsts.count(layout))

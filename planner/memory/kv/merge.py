@@ -133,6 +133,7 @@ def _merged_full(first: FullAttentionSpec, specs: Sequence[KVCacheSpec]) -> KVCa
             stage="initialize_kv_caches",
             raised_as="ValueError",
             raised_in="merge_window_sizes",
+            where="--model",
             fix=WINDOWS_DIFFER.instead,
         )
     if not _equal(full, _ATTENTION_FIELDS) or (windows and chunks):

@@ -107,6 +107,7 @@ def packed(specs: Mapping[str, KVCacheSpec], facts: Facts) -> list[UniformTypeKV
             stage="initialize_kv_caches",
             raised_as="AssertionError",
             raised_in="_check_exact_partition",
+            where="--model",
             fix=LAYERS_LOST.instead,
         )
     return groups

@@ -94,5 +94,6 @@ def _refused(rule: Rule, message: str, raised_as: str, raised_in: str) -> Startu
         stage="initialize_kv_caches",
         raised_as=raised_as,
         raised_in=raised_in,
+        where="--model",
         fix=rule.instead,
     )

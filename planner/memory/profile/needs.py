@@ -9,11 +9,13 @@ from typing import Any
 from ...deployment import Deployment
 from ...resolve import Resolution
 from ...trace import Finding
+from ..budget.budget import MemoryFlags
 from ..budget.non_torch import total_bytes
 from ..estimates import Interval
 from ..graphs.memory import predict_graph_memory
 from .descriptors import Descriptor, by_mode, counts, with_only
-from .room import Fits, driver_costs, room_for_decoder, room_for_vllm
+from .room import Captured, Fits, driver_costs, room_for_decoder, room_for_vllm
+from .sampling import chosen as sampled
 
 
 @dataclass(frozen=True)
@@ -107,8 +109,15 @@ def needs(
     chosen: Sequence[Descriptor],
     engine: str,
     lm_head: bool = False,
+    *,
+    times: Sequence[int] = (),
+    flags: MemoryFlags | None = None,
 ) -> Needs:
     """What profiling with `engine` would need.
+
+    Args:
+        times: batch sizes to time; the decoder is built for the largest step.
+        flags: of memory, for the engine `vllm`; None: its defaults.
 
     Raises:
         InputError: CG993, the synthetic engine cannot build the model.
@@ -132,7 +141,8 @@ def needs(
     graphs = predict_graph_memory(deployment, resolution).total
     few = predict_graph_memory(deployment, with_only(resolution, chosen)).total
     if engine == "vllm":
-        room = room_for_vllm(deployment, few)
+        room = room_for_vllm(deployment, few, flags)
     else:
-        room = room_for_decoder(deployment, every, few, lm_head)
+        two = predict_graph_memory(deployment, with_only(resolution, sampled(every, "two"))).total
+        room = room_for_decoder(deployment, Captured(every, few, two, times), lm_head)
     return Needs(**base, graphs=graphs, few=few, **room._asdict())

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from ...deployment import Deployment
-from ..budget.budget import Measured
+from ..budget.measured import Measured
 from ..plan import plan
 
 

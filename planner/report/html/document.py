@@ -22,7 +22,7 @@ from . import of_memory, of_profile, of_resolution, of_workload
 from .blocks import Block, Findings, Heading, Items, Page, Section, Tone, table
 
 if TYPE_CHECKING:
-    from ...workload.tuning import Tuning
+    from ...workload.tune.tuning import Tuning
 
 MOST_FINDINGS = 200
 _ORDER = ("error", "warning", "info")

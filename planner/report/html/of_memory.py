@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from ...memory.estimates import GIB
 from ...memory.plan import CapacityPlan
 from ...memory.what_if import BuyBack
+from .. import plan_graphs
 from .. import plan_words as words
 from ..plan_bar import FREE, IN_USE, parts_of
 from .blocks import Block, Figure, Heading, Items, Line, Pairs, Piece, Section, Stacked, table
@@ -75,7 +76,7 @@ def cache(made: CapacityPlan) -> Section:
 
 def graphs(made: CapacityPlan, bought: Sequence[BuyBack]) -> Section:
     """What the graphs take of the memory and of the start, and what others would give back."""
-    lines = tuple(line for line in (*words.graph_lines(made), words.time_line(made)) if line)
+    lines = tuple(plan_graphs.lines(made))
     blocks: list[Block] = [Items(lines)] if lines else []
     if bought:
         title = words.bought_title(made)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ...memory.estimates import MIB
-from ...workload.effect import Point
-from ...workload.tune_findings import OF_THE_TRAFFIC
-from ...workload.tuning import Tuning
+from ...workload.sizes.effect import Point
+from ...workload.tune.tune_findings import OF_THE_TRAFFIC
+from ...workload.tune.tuning import Tuning
 from .. import tune_choices
 from .. import tune_view as views
 from ..words import counted

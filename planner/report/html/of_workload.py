@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from ...resolve.resolution import Resolution
 from ...vocabulary import CUDAGraphMode
 from ...workload.gathered import Gathered
-from ...workload.tally import MODES, Tally
-from ...workload.words import number, numbers, percent, percents
+from ...workload.replay.tally import MODES, Tally
+from ...workload.replay.words import number, numbers, percent, percents
 from .. import workload_view as views
 from ..bars import NAMES
 from .blocks import Block, Figure, Findings, Heading, Items, Line, Piece, Section, Stacked, table

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from ....deployment import Deployment
@@ -93,7 +94,8 @@ class DecoderShape:
         """A bound for the buffers of the largest step: a few of each width are alive at once."""
         widest = 2 * self.mlp * (2 if self.gated else 1)
         if self.experts:
-            widest = max(widest, 3 * self.experts_per_token * 2 * self.expert_mlp + 2 * self.experts)
+            mixture = 3 * self.experts_per_token * 2 * self.expert_mlp + 2 * self.experts
+            widest = max(widest, mixture + 2 * self.shared_mlp * (2 if self.gated else 1))
         logits = self.vocab if self.head else 0
         return self.max_tokens * self.itemsize * (6 * self.hidden + 2 * self.qkv + widest + logits)
 
@@ -133,12 +135,19 @@ def shape_of(deployment: Deployment, max_tokens: int, head: bool = False) -> tup
         notes.append("the vision or audio part is left out")
     if model.sliding_window is not None or model.attention_chunk_size is not None:
         notes.append("every layer has full attention")
+    shape = _built(model, dtype, ranks, max_tokens, head)
+    whole = shape if ranks == 1 else _built(model, dtype, 1, max_tokens, head)
+    return shape, (*notes, *_of_drafter(deployment), *_other_size(model, whole))
+
+
+def _built(model: ModelShape, dtype: str, ranks: int, max_tokens: int, head: bool) -> DecoderShape:
+    """One of so many ranks."""
     shape = DecoderShape(
         hidden=model.hidden_size,
         layers=model.num_hidden_layers,
         heads=model.num_attention_heads // ranks,
         kv_heads=max(1, model.num_kv_heads // ranks),
-        head_size=model.head_size,
+        head_size=_head_sizes(model)[0],
         vocab=-(-model.vocab_size // ranks),
         mlp=(model.intermediate_size or 0) // ranks,
         dtype=dtype,
@@ -149,7 +158,45 @@ def shape_of(deployment: Deployment, max_tokens: int, head: bool = False) -> tup
         tied=model.weights.tied if model.weights is not None else False,
         gated=model.weights.gated_mlp if model.weights is not None else True,
     )
-    return _with_experts(shape, model), tuple(notes)
+    return _with_experts(shape, model)
+
+
+def _head_sizes(model: ModelShape) -> list[int]:
+    """Of the query heads: that of most layers first, and any other."""
+    layers: dict[int, int] = {}
+    for matrix in model.weights.matrices if model.weights is not None else ():
+        if matrix.part == "attention" and matrix.name.endswith("q_proj"):
+            size = matrix.rows // model.num_attention_heads
+            layers[size] = layers.get(size, 0) + len(matrix.layers)
+    return sorted(layers, key=lambda size: -layers[size]) if len(layers) > 1 else [model.head_size]
+
+
+LIKE = 0.03
+"""Shares of the model's parameters by which the decoder's may differ without a word."""
+
+_NOT_BUILT = ("vision", "draft")
+
+
+def _other_size(model: ModelShape, whole: DecoderShape) -> Iterator[str]:
+    """Where layers are not all alike, the decoder has other parameters than the model: how many of how many."""
+    if model.weights is None:
+        return
+    first, *others = _head_sizes(model)
+    if others:
+        yield f"every layer has heads of {first}, as most have, those with {', '.join(map(str, others))} too"
+    left_out = _NOT_BUILT if whole.head else (*_NOT_BUILT, "head")
+    own = sum(matrix.elements for matrix in model.weights.matrices if matrix.part not in left_out)
+    if own and abs(whole.parameters / own - 1) > LIKE:
+        yield (
+            f"it has {whole.parameters / 1e9:.1f} billion parameters, the same part of the model {own / 1e9:.1f}: "
+            "every layer is built like the first, and only the embedding of the tokens is"
+        )
+
+
+def _of_drafter(deployment: Deployment) -> Iterator[str]:
+    options = deployment.speculative_config
+    if options is not None and options.method not in ("ngram", "ngram_gpu", "suffix"):
+        yield f"the drafter ({options.method or 'draft_model'}) and its graphs are left out"
 
 
 def _stored(deployment: Deployment) -> str:
@@ -169,18 +216,22 @@ def _with_experts(shape: DecoderShape, model: ModelShape) -> DecoderShape:
             raise _cannot(f"a model without the width of its MLP ({model.architecture})", "give its config.json")
         return shape
     experts = [m for m in weights.matrices if m.part == "experts"]
-    down = [m for m in experts if "down" in m.name or m.rows == model.hidden_size]
+    # Both projections of a mixture may have as many rows as the model is wide: a name that says it goes first.
+    down = [m for m in experts if "down" in m.name] or [m for m in experts if m.rows == model.hidden_size]
     if not experts or not down or not weights.experts_per_token:
         raise _cannot("a mixture whose experts are not described", "give its config.json")
     shared = [m for m in weights.matrices if m.part == "shared_expert" and m.rows == model.hidden_size]
-    dense = {n for m in weights.matrices if m.part == "mlp" for n in m.layers}
-    ranks = shape.ranks
+    with_mlp = {n for m in weights.matrices if m.part == "mlp" for n in m.layers}
+    mixed = {n for m in experts for n in m.layers}
+    dense, ranks = with_mlp - mixed, shape.ranks
+    # A dense MLP beside the experts of the same layer is run as a shared expert is.
+    beside = shape.mlp if with_mlp & mixed else 0
     return replace(
         shape,
         experts=down[0].count,
         expert_mlp=down[0].columns // ranks,
         experts_per_token=weights.experts_per_token,
-        shared_mlp=shared[0].columns // ranks if shared else 0,
+        shared_mlp=(shared[0].columns // ranks if shared else 0) + beside,
         dense_layers=len(dense),
         gated=weights.gated_mlp,
         mlp=shape.mlp if dense else 0,

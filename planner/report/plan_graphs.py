@@ -1,0 +1,100 @@
+"""What the screen and the page of `cgplan plan` say of its CUDA graphs: their memory, vLLM's estimate, and the time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..errors import as_fix
+from ..memory.budget.suggestion import suggestion
+from ..memory.estimates import MIB, Interval
+from ..memory.plan import CapacityPlan, capacity_in, capture_time, vllm_estimate
+from ..vocabulary import CUDAGraphMode
+from .plan_words import gib, signed
+
+
+def graph_lines(made: CapacityPlan) -> Iterator[str]:
+    """What vLLM will say of its graphs, what they take, and what the difference is worth."""
+    budget = made.budget
+    if budget is None or budget.tightest.kv_cache.best <= 0:
+        return
+    stage, mode = budget.tightest, made.resolution.cudagraph_mode
+    if mode is CUDAGraphMode.NONE:
+        yield "No CUDA graphs are captured."
+        return
+    estimate = vllm_estimate(made)
+    if estimate is None:
+        yield f"vLLM estimates nothing for its graphs: {as_fix(budget.deduction.reason)}"
+    else:
+        yield f"vLLM will estimate {_about(estimate)}."
+        yield from _outlier(made)
+    yield f"Capture really takes {_about(stage.graphs)}."
+    if budget.is_manual:
+        yield "Nothing is taken off for them: --kv-cache-memory-bytes sets the KV cache."
+    elif stage.deducted.best:
+        off = stage.deducted.best - stage.graphs.best
+        tokens = _tokens_of(made, abs(off))
+        worth = f", {tokens:,} tokens of KV cache" if tokens else ""
+        if tokens and abs(off) >= MIB:
+            kind = "too much" if off > 0 else "too little"
+            yield f"The KV cache gives the estimate up: {signed(abs(off)).lstrip('+')}{worth}, {kind}."
+        else:
+            yield "The KV cache gives the estimate up, which is about what capture takes."
+    elif estimate is None:
+        yield "The KV cache gives up nothing for them: they come on top."
+    else:
+        yield f"The KV cache gives up nothing for them ({as_fix(budget.deduction.reason)}): they come on top."
+    found = suggestion(budget, stage, made.deployment.vllm)
+    if made.fits and found is not None and found.counts_twice and found.right > 0:
+        yield (
+            f"vLLM's log will suggest --kv-cache-memory={found.printed}, {gib(found.printed)} GiB, which takes the"
+            f" graphs off twice; {found.right}, {gib(found.right)} GiB, is right."
+        )
+
+
+def _about(value: Interval) -> str:
+    """A measured value is no estimate."""
+    if value.is_exact:
+        return f"{gib(value.best)} GiB, as measured"
+    return f"about {gib(value.best)} GiB ({gib(value.low)} to {gib(value.high)})"
+
+
+def _outlier(made: CapacityPlan) -> Iterator[str]:
+    """Why the estimate is far above that of neighbouring sizes."""
+    found = made.graphs.second_segment if made.graphs is not None else None
+    if found is None or made.request.measured_of(made.deployment).graph_estimate is not None:
+        return
+    yield (
+        f"It may be an outlier: by the rules of torch's allocator the second largest {found.mode} size, {found.tokens},"
+        f" takes {found.grown / MIB:.0f} MiB of the pool that no other does, and vLLM counts them for each of"
+        f" {found.graphs - 1} graphs: {gib(found.counted)} GiB. One size more or less has another estimate."
+    )
+
+
+def time_line(made: CapacityPlan) -> str:
+    """How long capture takes; "" without graphs, and where the start ends before."""
+    found = capture_time(made)
+    if found is None or not made.fits:
+        return ""
+    other = "" if "H100" in made.deployment.gpu.name else f"; {made.deployment.gpu.name} was not measured"
+    if found.share is None:
+        return f"Capture takes {found.best:.1f} s, as measured."
+    least, middle, most = found.share
+    return (
+        f"Capture takes about {found.best:.0f} s ({found.low:.0f} to {found.high:.0f}), {middle:.0%} of the engine's"
+        f" start ({least:.0%} to {most:.0%}), going by {found.basis}{other}."
+    )
+
+
+def _tokens_of(made: CapacityPlan, size: int) -> int:
+    """The tokens of KV cache that `size` bytes of every rank are worth."""
+    plan = made.best.plan
+    if plan is None or plan.tokens is None or not size:
+        return 0
+    more = [kv + size for kv in made.best.kv_bytes]
+    other = capacity_in(made.deployment, made.resolution, more, made.request.auto_fit).plan
+    return abs((other.tokens if other is not None and other.tokens is not None else plan.tokens) - plan.tokens)
+
+
+def lines(made: CapacityPlan) -> list[str]:
+    """All that is said of the graphs; [] where there is nothing to say."""
+    return [line for line in (*graph_lines(made), time_line(made)) if line]

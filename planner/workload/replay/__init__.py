@@ -1,0 +1,1 @@
+"""Steps held against a Resolution: what they run in, what is padding, what missed, and why."""

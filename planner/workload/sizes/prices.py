@@ -1,0 +1,148 @@
+"""What a step costs by what it runs in: the tokens that it computes, or seconds as a profile measured them."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import inf
+from typing import Any
+
+from ...deployment import Deployment
+from ...errors import InputError, shorten
+from ...memory.budget.measured_record import Profile, fingerprint_of
+from ...releases import canonical
+from ...resolve.resolution import Resolution
+from ...vocabulary import CUDAGraphMode
+from ..tune_rules import NO_TIMES
+
+MUST_FIT = ("gpu", "model", "tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size")
+"""What the time of a step depends on; the rest of a fingerprint is told where it differs."""
+
+NAMES = {CUDAGraphMode.FULL: "full", CUDAGraphMode.PIECEWISE: "piecewise", CUDAGraphMode.NONE: "eager"}
+WHERE = "--profile"
+
+
+@dataclass(frozen=True)
+class Times:
+    """Seconds of a step by its tokens, measured at some sizes. Between two sizes it is a line; they never fall."""
+
+    sizes: tuple[int, ...]
+    seconds: tuple[float, ...]
+
+    def at(self, tokens: int) -> float:
+        """Below the first size that of the first; above the last the line goes on as between the last two."""
+        index = bisect_left(self.sizes, tokens)
+        if index == 0:
+            return self.seconds[0]
+        if len(self.sizes) == 1:
+            return self.seconds[0]
+        index = min(index, len(self.sizes) - 1)
+        (low, high), (first, last) = self.sizes[index - 1 : index + 1], self.seconds[index - 1 : index + 1]
+        return first + (last - first) * (tokens - low) / (high - low)
+
+
+@dataclass(frozen=True)
+class Prices:
+    """What steps cost.
+
+    Attributes:
+        times: by mode; empty: the cost is tokens.
+        source: of the times, in words.
+        notes: what differs between the deployment and the one that was measured.
+    """
+
+    times: Mapping[CUDAGraphMode, Times]
+    source: str = ""
+    notes: tuple[str, ...] = ()
+
+    @property
+    def unit(self) -> str:
+        return "seconds" if self.times else "tokens"
+
+    def of(self, mode: CUDAGraphMode, tokens: int) -> float:
+        """The cost of a step of `tokens` computed tokens.
+
+        Raises:
+            InputError: CG723, no step of this mode was timed.
+        """
+        if not self.times:
+            return tokens
+        times = self.times.get(mode)
+        if times is None:
+            raise InputError(
+                f"the profile has no times of {NAMES[mode]} steps",
+                code=NO_TIMES.code,
+                where=WHERE,
+                fix=NO_TIMES.instead,
+            )
+        return times.at(tokens)
+
+    def beyond(self, widest: Mapping[CUDAGraphMode, int]) -> str:
+        """What to say where times of larger steps are asked than were measured, by mode; "": of none."""
+        found = [
+            f"{NAMES[mode]} steps above {self.times[mode].sizes[-1]} tokens"
+            for mode, tokens in widest.items()
+            if mode in self.times and tokens > self.times[mode].sizes[-1]
+        ]
+        return f"not measured, the times below are drawn on: {', '.join(found)}" if found else ""
+
+
+TOKENS = Prices({})
+
+
+def prices_from(profile: Profile, deployment: Deployment, resolution: Resolution) -> Prices:
+    """The times in a measured record.
+
+    Raises:
+        InputError: CG907, it is of another GPU, model or layout; CG723, it has no times; CG911, they cannot be read.
+    """
+    here = fingerprint_of(deployment, resolution)
+    said = profile.fingerprint.model_dump(exclude_none=True)
+    said["vllm_version"] = canonical(profile.fingerprint.vllm_version)
+    other = [name for name, value in said.items() if here[name] is not None and here[name] != value]
+    refused = [name for name in other if name in MUST_FIT]
+    if refused:
+        shown = ", ".join(f"{name} {shorten(said[name], 40)}, not {shorten(here[name], 40)}" for name in refused)
+        raise InputError(
+            f"the profile is of another deployment: {shown}",
+            code="CG907",
+            where=WHERE,
+            fix="give a profile of this model on this GPU, or leave --profile out: the cost is then tokens",
+        )
+    more = profile.profile or {}
+    times = {mode: found for mode, name in NAMES.items() if (found := _times(more, name)) is not None}
+    if not times:
+        raise InputError(f"{profile.source} has no times", code=NO_TIMES.code, where=WHERE, fix=NO_TIMES.instead)
+    return Prices(times, profile.source, tuple(_notes(other, said, here, more)))
+
+
+def _notes(other: list[str], said: Mapping[str, Any], here: Mapping[str, Any], more: Mapping[str, Any]) -> list[str]:
+    found = []
+    for name in other:
+        if name == "capture_sizes":
+            continue  # A step of one size takes its time, whatever the other sizes are.
+        found.append(f"the profile was measured with {name} {shorten(said[name], 40)}, not {shorten(here[name], 40)}")
+    machine = more.get("machine")
+    if isinstance(machine, dict) and machine.get("engine") == "synthetic":
+        found.append("the profile is of the synthetic engine: vLLM's own part of the CPU's time is not in it")
+    return found
+
+
+def _times(more: Mapping[str, Any], name: str) -> Times | None:
+    table = more.get("cost_seconds")
+    given = table.get(name) if isinstance(table, dict) else None
+    if not given:
+        return None
+    try:
+        points = sorted((int(size), float(value)) for size, value in given.items())
+    except (AttributeError, TypeError, ValueError):
+        points = [(0, 0.0)]
+    if any(size < 1 or not 0 < value < inf for size, value in points):
+        raise InputError(
+            f"cost_seconds.{name} has no seconds by size", code="CG911", where=WHERE, fix="`cgplan profile` writes it"
+        )
+    seconds: list[float] = []
+    for _, value in points:
+        seconds.append(max(value, seconds[-1]) if seconds else value)
+    return Times(tuple(size for size, _ in points), tuple(seconds))

@@ -1,0 +1,1 @@
+"""The choice for a mixture: all of it together, its findings and its document."""
