@@ -5,15 +5,17 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Sequence
 from importlib import import_module
+from itertools import pairwise
 from typing import Any
 
 import typer
 
 from cgplan.errors import CgplanError, InputError, did_you_mean
 
-from . import failures, pasted, streams
+from . import failures, pasted, secrecy, streams
 from .argv import normalise
 from .help import HelpfulCommand, HelpfulGroup
+from .renamed import current
 
 COMMANDS = (
     "check",
@@ -31,21 +33,41 @@ COMMANDS = (
     "models",
     "gpus",
     "schema",
+    "demo",
     "completion",
 )
 
 HELP = """\
 Tells, before vLLM starts and without a GPU, which CUDA graphs it will capture, which batches run in them, and why.
 """
+START = """\
+Tells, before vLLM starts and without a GPU, which CUDA graphs it will capture,
+which batches run in them, and why.
+
+  check a line     cgplan check -- vllm serve Qwen/Qwen3-8B --max-num-seqs 300
+  see its graphs   cgplan resolve Qwen/Qwen3-8B --gpu h100 --max-num-seqs 300
+  plan its memory  cgplan plan Qwen/Qwen3-8B --gpu h100 --max-num-seqs 300
+
+All commands: cgplan --help. A tour on built-in data: cgplan demo.
+"""
+"""What `cgplan` alone says."""
+
 EPILOG = """\
-Example:
+Examples:
+  cgplan check -- vllm serve Qwen/Qwen3-8B --max-num-seqs 300
   cgplan resolve --model Qwen/Qwen3-8B --gpu h100 --max-num-seqs 256
+  cgplan COMMAND --help
+
+Side effects: none, but for files that an option names, --write, profile and --measure, which load a GPU, --ray, and
+options that are given an http:// address.
 
 Exit codes:
-  0  nothing wrong
-  1  findings at or above --fail-on
-  2  bad usage or input, or vLLM would not start
-  74 the output cannot be written
+  0   nothing wrong
+  1   findings at or above --fail-on
+  2   bad usage or input, or vLLM would not start
+  70  a bug of cgplan
+  74  the output cannot be written
+  130 interrupted
 """
 
 
@@ -63,10 +85,14 @@ def run(argv: Sequence[str]) -> int:
 
 
 def _guarded(argv: Sequence[str]) -> int:
-    as_json = "--json" in pasted.split(argv)[0]
+    secrecy.begin(argv)
+    as_json = _prints_json(pasted.split(argv)[0])
     try:
         own, line = pasted.split(argv)
-        return _invoke(normalise(own) or ["--help"], line)
+        words = normalise(own)
+        if not words:
+            return _start(line)
+        return _invoke(current(words), line)
     except CgplanError as error:
         return failures.report(error, as_json)
     except failures.ClickException as error:
@@ -74,9 +100,17 @@ def _guarded(argv: Sequence[str]) -> int:
     except OSError:
         raise
     except (KeyboardInterrupt, typer.Abort):
+        streams.say("interrupted")
         return failures.INTERRUPTED
     except Exception as error:
         return failures.report_crash(error)
+
+
+def _prints_json(words: Sequence[str]) -> bool:
+    """Whether stdout is to hold a document. Of `profile`, --json names a file, and - is stdout."""
+    if list(words[:1]) != ["profile"]:
+        return "--json" in words
+    return "--json=-" in words or any(pair == ("--json", "-") for pair in pairwise(words))
 
 
 def build(names: Iterable[str] = COMMANDS) -> typer.Typer:
@@ -103,6 +137,16 @@ def _root(
     """Read by typer; `--version` is answered in main.py."""
 
 
+def _start(line: pasted.Pasted) -> int:
+    """Answer `cgplan` alone."""
+    if line.words is not None:
+        raise InputError(
+            "the command comes first, before --", code="CG905", where="cgplan", fix="cgplan check -- vllm serve ..."
+        )
+    print(START, end="")
+    return 0
+
+
 def _invoke(argv: list[str], line: pasted.Pasted) -> int:
     first = argv[0]
     if first.startswith("-") and first not in ("-h", "--help", "--version", "-V"):
@@ -117,7 +161,7 @@ def _invoke(argv: list[str], line: pasted.Pasted) -> int:
             f"unknown command {first[:40]}",
             code="CG905",
             where="cgplan",
-            fix=did_you_mean(first, COMMANDS) or f"commands: {', '.join(COMMANDS)}",
+            fix=did_you_mean(first, COMMANDS) or f"give one of {', '.join(COMMANDS)}",
         )
     command: Any = typer.main.get_command(build([first] if first in COMMANDS else COMMANDS))
     try:

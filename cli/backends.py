@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import Annotated
 
 import typer
 
-from cgplan.errors import InputError
 from cgplan.report.words import sentence
-from cgplan.resolve.backends.table import support_table
+from cgplan.resolve.support_table import support_table
 
 from .decorate import with_deployment
 from .options import DeploymentOptions, LaunchOption
-from .output_options import OUTPUT, JsonInPanelOption
+from .output_options import JsonInPanelOption, MarkdownInPanelOption, check_one_form
 from .pasted import pasted
 from .request import request_of
 
@@ -24,6 +22,8 @@ Examples:
   cgplan backends --model Qwen/Qwen3-8B --gpu h100 --vllm 0.28 --kv-cache-dtype fp8
   cgplan backends --gpu a100 --backend flashinfer --markdown
   cgplan backends deploy.yaml --gpu h100
+
+Side effects: none; no file is written, no network is used. Without --gpu the driver says which GPU is here.
 
 Exit codes:
   0  printed
@@ -37,19 +37,14 @@ def command(
     *,
     context: typer.Context,
     launch: LaunchOption = None,
-    markdown: Annotated[
-        bool, typer.Option("--markdown", help="A page in Markdown.", rich_help_panel=OUTPUT, show_default=False)
-    ] = False,
+    as_markdown: MarkdownInPanelOption = False,
     as_json: JsonInPanelOption = False,
 ) -> int:
     """Show every attention backend: what CUDA graphs may hold with it, whether it fits, and which is chosen.
 
     Also says where vLLM's documentation of the release differs from its code.
     """
-    if markdown and as_json:
-        raise InputError(
-            "--markdown and --json are two outputs", code="CG907", where="--markdown", fix="drop one of the two"
-        )
+    check_one_form(as_json=as_json, as_markdown=as_markdown)
     asked = request_of(options, pasted(context), launch)
     table = support_table(asked.deployment)
     table = replace(
@@ -61,10 +56,10 @@ def command(
         from cgplan.report.backends_document import as_document
 
         print(json.dumps(as_document(table, asked.model, asked.gpu)))
-    elif markdown:
-        from cgplan.report.backends_markdown import as_markdown
+    elif as_markdown:
+        from cgplan.report.backends_markdown import as_markdown as page
 
-        print(as_markdown(table, asked.model, asked.gpu), end="")
+        print(page(table, asked.model, asked.gpu), end="")
     else:
         from cgplan.report.backends import show
 

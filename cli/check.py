@@ -15,6 +15,7 @@ from . import failures, pasted
 from .check_output import OUTPUTS, Form, form_of, say_unreadable, show, status
 from .decorate import with_deployment
 from .options import DeploymentOptions
+from .output_options import OUTPUT, check_one_form
 
 if TYPE_CHECKING:
     from cgplan.report.check_results import FileResult
@@ -28,12 +29,14 @@ Examples:
   kubectl get deployment qwen -o yaml | cgplan check -
   cgplan check deploy.yaml --fix --write
 
+Side effects: none, and no network is used; --fix --write changes the files that are given. Without --gpu the driver
+says which GPU is here.
+
 Exit codes:
   0  no finding at or above --fail-on
   1  findings at or above --fail-on
   2  bad usage, or a file that cannot be read
 """
-OUTPUT = "Output"
 FINDINGS = "Findings"
 MOST_LEFT = 20
 """Findings that --fix names beside its changes."""
@@ -78,6 +81,7 @@ def command(
         Optional[str],  # noqa: UP045
         typer.Option(
             "--fail-on",
+            metavar="SEVERITY",
             help="error, warning, info or never: exit 1 on such a finding. Default: error.",
             rich_help_panel=FINDINGS,
             show_default=False,
@@ -122,7 +126,7 @@ def command(
     output: Annotated[
         Optional[str],  # noqa: UP045
         typer.Option(
-            "--output",
+            "--format",
             "-f",
             metavar="FORM",
             help=f"{', '.join(OUTPUTS[:-1])} or {OUTPUTS[-1]}. Default: text.",
@@ -131,7 +135,10 @@ def command(
         ),
     ] = None,
     as_json: Annotated[
-        bool, typer.Option("--json", help="As --output json.", rich_help_panel=OUTPUT, show_default=False)
+        bool, typer.Option("--json", help="As --format json.", rich_help_panel=OUTPUT, show_default=False)
+    ] = False,
+    as_markdown: Annotated[
+        bool, typer.Option("--markdown", help="As --format markdown.", rich_help_panel=OUTPUT, show_default=False)
     ] = False,
     quiet: Annotated[
         bool, typer.Option("--quiet", help="Findings only.", rich_help_panel=OUTPUT, show_default=False)
@@ -151,6 +158,7 @@ def command(
 
     Give files or folders, or a command line behind --. Options of the deployment take the place of what a file says.
     """
+    check_one_form(as_json=as_json, as_markdown=as_markdown)
     line = pasted.pasted(context).words
     given = _given(files, line)
     _check_fix(fix, unsafe_fixes, write, given, line is not None)
@@ -159,10 +167,11 @@ def command(
     from .check_files import Checker, Wanted
 
     settings = project.load(settings_file) if settings_file is not None else None
-    form = form_of(output, as_json, fail_on, quiet, assumptions, settings or project.settings_of(Path.cwd()))
+    short = "json" if as_json else "markdown" if as_markdown else None
+    form = form_of(output, short, fail_on, quiet, assumptions, settings or project.settings_of(Path.cwd()))
     if (fix or unsafe_fixes) and not write and form.output not in ("text", "concise"):
         raise InputError(
-            f"--fix prints a diff, not {form.output}", code="CG907", where="--output", fix="drop one, or add --write"
+            f"--fix prints a diff, not {form.output}", code="CG907", where="--format", fix="drop one, or add --write"
         )
     checker = Checker(Wanted(options, tuple(select or ()), tuple(ignore or ()), tuple(exclude or ()), settings))
     found = _check(checker, given, line)
@@ -172,8 +181,8 @@ def command(
     if not write:
         _show_fixes(found, unsafe_fixes)
         return status(found, form.fail_on)
-    found, all_written = _write_fixes(checker, found, unsafe_fixes, form)
-    return status(found, form.fail_on) if all_written else failures.WRONG
+    found, failed = _write_fixes(checker, found, unsafe_fixes, form)
+    return failed or status(found, form.fail_on)
 
 
 def _given(files: Sequence[str] | None, line: Sequence[str] | None) -> list[str]:
@@ -246,8 +255,8 @@ def _show_fixes(found: Sequence[FileResult], unsafe: bool) -> None:
 
 def _write_fixes(
     checker: Checker, found: Sequence[FileResult], unsafe: bool, form: Form
-) -> tuple[list[FileResult], bool]:
-    """Make the changes, and print what is left. Returns that, and whether every file was written."""
+) -> tuple[list[FileResult], int]:
+    """Make the changes, and print what is left. Returns that, and the exit status of a file that was not written."""
     from cgplan.report.words import counted
 
     from . import check_fixes, streams
@@ -258,8 +267,7 @@ def _write_fixes(
     again = [(checker.path(file.name) or file) if file.name in names else file for file in found]
     show(again, form)
     check_fixes.say_left(mended)
-    for error in errors:
-        failures.report(error, as_json=False)
+    failed = max([failures.report(error, as_json=False) for error in errors], default=0)
     count = sum(len(one.made) for one in changed)
     streams.say(f"{counted(count, 'finding')} mended in {counted(len(changed), 'file')}")
-    return again, not errors
+    return again, failed

@@ -15,6 +15,7 @@ from cgplan.errors import CgplanError, InputError
 from cgplan.inputs import settings as project
 from cgplan.inputs.launches import Reading, Remark, Source, launch_of, read
 from cgplan.inputs.launches.asked import ask
+from cgplan.inputs.safe_json import shown
 from cgplan.inputs.settings import Settings
 from cgplan.report.check_results import LINE, STDIN, FileResult, LaunchResult, launch_result
 from cgplan.report.check_secrets import secrets_of
@@ -216,9 +217,8 @@ def masked(file: FileResult) -> CgplanError | None:
     if error is None:
         return None
     mask = file.secrets.mask
-    where = (
-        error.where if error.where and file.shown in error.where else f"{file.shown}: {error.where or ''}".rstrip(": ")
-    )
+    name = shown(file.shown)
+    where = error.where if error.where and name in error.where else f"{name}: {error.where or ''}".rstrip(": ")
     return InputError(
         mask(error.message), code=error.code, where=mask(where), fix=mask(error.fix) if error.fix else None
     )

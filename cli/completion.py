@@ -8,13 +8,15 @@ import typer
 
 from cgplan.errors import InputError, did_you_mean
 
-from .complete import VARIABLE
+from .candidate import VARIABLE
 
 EPILOG = """\
 Examples:
   source <(cgplan completion bash)
   cgplan completion zsh > ~/.zfunc/_cgplan
   cgplan completion fish > ~/.config/fish/completions/cgplan.fish
+
+Side effects: none; the script is printed, not installed.
 
 Exit codes:
   0  printed

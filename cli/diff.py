@@ -10,15 +10,21 @@ import typer
 from cgplan.errors import CgplanError, InputError
 from cgplan.releases import SUPPORTED
 
+from . import secrecy
 from .decorate import with_deployment
 from .options import DeploymentOptions, LaunchOption
-from .output_options import OUTPUT, JsonInPanelOption, MarkdownInPanelOption
+from .output_options import OUTPUT, JsonInPanelOption, MarkdownInPanelOption, check_one_form
 from .pasted import pasted
 from .request import Asked, deployment_of, launch_of, request_of_releases
 from .values import release
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from cgplan.compare import Comparison
     from cgplan.inputs.launches import Launch
+    from cgplan.memory.by_release import MemoryMoves
+    from cgplan.memory.request import MemoryRequest
 
 EPILOG = """\
 Examples:
@@ -27,6 +33,8 @@ Examples:
   cgplan diff --from 0.32 --to 0.33
   cgplan diff deploy.yaml --to 0.33.0
   cgplan diff --from 0.25.1 -- vllm serve Qwen/Qwen3-8B --max-num-seqs 300
+
+Side effects: none; no file is written, no network is used. Without --gpu the driver says which GPU is here.
 
 Exit codes:
   0  compared
@@ -82,6 +90,7 @@ def command(
 
     Without any option of the deployment: every rule and fact that changed between the two.
     """
+    check_one_form(as_json=as_json, as_markdown=as_markdown)
     for flag, given in (("--vllm", options.vllm), ("--assume-release", options.assume_release)):
         if given is not None:
             raise InputError(
@@ -96,7 +105,8 @@ def command(
     if served is None and _asks_for_nothing(options):
         changed = _notes(start, end, as_json, as_markdown)
     else:
-        changed = _compare(_both(options, served, start, end), start, end, as_json, as_markdown)
+        both = _both(options, served, start, end)
+        changed = _compare(both, start, end, as_json, as_markdown, lambda: _request(options))
     return int(changed and fail_on_change)
 
 
@@ -107,7 +117,7 @@ def _start(text: str | None, launch: Launch | None) -> str:
         return release(text, "--from")
     if said is None:
         raise InputError(
-            "missing option '--from'" if launch is None else "the release that you run is not known",
+            "the release to compare from is not given" if launch is None else "the release that you run is not known",
             code="CG905",
             where="--from",
             fix=f"write --from RELEASE; one of {', '.join(SUPPORTED)}",
@@ -147,21 +157,64 @@ def _notes(first: str, last: str, as_json: bool, as_markdown: bool) -> bool:
     return bool(notes)
 
 
-def _compare(both: Both, first: str, last: str, as_json: bool, as_markdown: bool) -> bool:
+def _compare(
+    both: Both, first: str, last: str, as_json: bool, as_markdown: bool, request: Callable[[], MemoryRequest | None]
+) -> bool:
     from cgplan.compare import compare
 
     asked = both.asked
     found = compare(asked.deployment, first, last, both.refused)
+    memory = _memory(both, found, request)
+    for one in found.snapshots:
+        if one.error is not None:  # the changes have the same document
+            one.values["startup"].update(secrecy.without_secrets(one.error).as_dict())
     if as_json:
         from cgplan.compare.document import comparison_document
 
-        print(json.dumps(comparison_document(found, asked.model, asked.gpu, asked.assumptions, asked.ignored)))
+        section = None
+        if memory is not None:
+            from cgplan.memory.by_release import moves_document
+
+            section = moves_document(memory)
+        texts = (asked.model, asked.gpu, asked.assumptions, asked.ignored)
+        print(json.dumps(comparison_document(found, *texts, memory=section)))
     elif as_markdown:
         from cgplan.report.diff_markdown import comparison_page
 
-        print(comparison_page(found, asked.model, asked.gpu, asked.assumptions), end="")
+        print(comparison_page(found, asked.model, asked.gpu, asked.assumptions, memory), end="")
     else:
         from cgplan.report.diff import show
 
-        show(found, asked.model, asked.gpu, asked.assumptions)
-    return bool(found.changes)
+        show(found, asked.model, asked.gpu, asked.assumptions, memory=memory)
+    return bool(found.changes or (memory is not None and memory.changed))
+
+
+def _memory(both: Both, found: Comparison, request: Callable[[], MemoryRequest | None]) -> MemoryMoves | None:
+    """What `plan` says of the deployment at each release; None where an end is refused before, or too little is known.
+
+    Planning is imported only where there is something to plan.
+    """
+    model = both.asked.deployment.model
+    if model.weights is None or not (found.first.starts and found.last.starts):
+        return None
+    asked = request()
+    if asked is None:
+        return None
+    from cgplan.memory.by_release import memory_moves
+
+    return memory_moves(both.asked.deployment, asked, [one.release for one in found.snapshots], both.refused)
+
+
+def _request(options: DeploymentOptions) -> MemoryRequest | None:
+    """What the line asks of the memory; None: the GPU is assumed, so a plan would be of another one."""
+    if options.asked is not None:
+        is_assumed = options.asked.gpu_assumed
+    else:
+        from cgplan.inputs.devices import detect
+
+        is_assumed = options.gpu is None and detect() is None
+    if is_assumed:
+        return None
+    from .plan_inputs import request_of_line
+
+    return request_of_line(options)

@@ -17,6 +17,8 @@ Examples:
   cgplan explain CG701
   cgplan explain
 
+Side effects: none.
+
 Exit codes:
   0  printed
   2  there is no such code, or bad usage

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import traceback
 from typing import Any
 
 import typer
 
-from cgplan.errors import CgplanError, InputError, did_you_mean
+from cgplan.errors import CgplanError, InputError, NoRoomError, did_you_mean
 
-from .streams import say
+from . import secrecy
+from .streams import CANNOT_WRITE, say
 
 WRONG = 2
 CRASHED = 70
@@ -23,21 +25,23 @@ ClickException: type[Exception] = typer.BadParameter.__mro__[2]
 
 def report(error: CgplanError, as_json: bool) -> int:
     """Print `error`; with `as_json` also as a document on stdout. Returns the exit status."""
+    error = secrecy.without_secrets(error)
     where = f" [{error.where}]" if error.where and error.where not in error.message else ""
     fix = f"; fix: {error.fix}" if error.fix else ""
     say(f"error[{error.code}]: {error.message}{where}{fix}")
     if as_json:
         print(json.dumps({"schema_version": 1, "error": error.as_dict()}, indent=2))
-    return WRONG
+    return CANNOT_WRITE if isinstance(error, NoRoomError) else WRONG
 
 
 def report_crash(error: Exception) -> int:
     """Print an error that is a bug of cgplan."""
     if os.environ.get("CGPLAN_DEBUG") == "1":
-        traceback.print_exception(error)
+        print(secrecy.masked("".join(traceback.format_exception(error))), file=sys.stderr)
+    said = secrecy.masked(" ".join(str(error).split())[:200])
     say(
-        f"cgplan failed, which is a bug of cgplan ({type(error).__name__}: {' '.join(str(error).split())[:200]}); "
-        "please report it with the command line and the output of CGPLAN_DEBUG=1 cgplan ..."
+        f"cgplan failed, which is a bug of cgplan ({type(error).__name__}: {said}); "
+        "report it with the command line and the output of CGPLAN_DEBUG=1 cgplan ..."
     )
     return CRASHED
 
@@ -54,7 +58,8 @@ def usage_error(error: Any) -> InputError:
         return InputError(
             f"unknown option {option[:60]}", code="CG905", where=command, fix=fix or f"see {command} --help"
         )
-    message = str(getattr(error, "message", error)).rstrip(".") or type(error).__name__
+    nothing = "an argument is missing" if parameter is not None else type(error).__name__
+    message = str(getattr(error, "message", error)).rstrip(".") or nothing
     if message.endswith("requires an argument"):
         return InputError(_lowered(message), code="CG905", where=option, fix=f"give its value after {option}")
     where = parameter.opts[0] if parameter is not None and parameter.opts else option or command

@@ -13,6 +13,8 @@ EPILOG = """\
 Example:
   cgplan gpus
 
+Side effects: none; the list is built in.
+
 Exit codes:
   0  printed
   2  bad usage

@@ -61,20 +61,39 @@ class HelpfulCommand(TyperCommand):
             record = param.get_help_record(ctx)
             if record is not None:
                 groups.setdefault(getattr(param, "rich_help_panel", None) or "Options", []).append(record)
-        options = groups.pop("Options", [])
-        for heading, records in [*groups.items(), ("Options", options)]:
+        arguments, options = groups.pop("Arguments", []), groups.pop("Options", [])
+        for heading, records in [("Arguments", arguments), *groups.items(), ("Options", options)]:
+            if not records:
+                continue
             with formatter.section(_bold(heading)):
                 formatter.write_dl(records, col_max=28)
 
     def format_epilog(self, ctx: Any, formatter: Any) -> None:
-        _write_lines(self.epilog, formatter)
+        _write_lines((self.epilog or "") + EVERYWHERE, formatter)
+
+
+EVERYWHERE = """
+70, 74 and 130, as of every command: a bug of cgplan, output that cannot be written, interrupted.
+"""
+"""Stands under the exit codes of each command."""
 
 
 class HelpfulGroup(TyperGroup):
     """The group of all commands."""
 
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Each command with the whole first sentence of its help."""
+        formatter.width = min(max(formatter.width, 78), WIDEST)
+        commands: Any = self.commands
+        with formatter.section(_bold("Commands")):
+            formatter.write_dl([(name, _first_sentence(command.help or "")) for name, command in commands.items()])
+
     def format_epilog(self, ctx: Any, formatter: Any) -> None:
         _write_lines(self.epilog, formatter)
+
+
+def _first_sentence(help: str) -> str:
+    return " ".join(help.partition("\n\n")[0].split())
 
 
 def _write_lines(epilog: str | None, formatter: Any) -> None:

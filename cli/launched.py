@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from cgplan.errors import CgplanError, InputError, shorten
 from cgplan.inputs.safe_json import shown
 
+from . import secrecy
 from .options import DeploymentOptions
 from .pasted import Pasted
 
@@ -53,6 +54,7 @@ def taken(options: DeploymentOptions, line: Pasted, which: str | None) -> Launch
         )  # fmt: skip
     else:
         return None
+    secrecy.remember(found)
     return _one(found, which, name or "--")
 
 
@@ -144,8 +146,11 @@ def _with_place(at: Located | None, error: CgplanError) -> str | None:
 def _is_model_config(path: Path) -> bool:
     """A JSON object that is no manifest. What cannot be read is left to the reader, for its error."""
     if path.suffix != ".json":
-        with path.open("rb") as file:
-            head = file.read(512).lstrip()
+        try:
+            with path.open("rb") as file:
+                head = file.read(512).lstrip()
+        except OSError:
+            return False
         if not head.startswith(b"{") or head.startswith(b"{{"):
             return False
     if path.stat().st_size > MOST_JSON:

@@ -17,7 +17,7 @@ from . import pasted
 from .decorate import with_deployment
 from .logs_metrics import MetricsOption, gather, show_workload, step_tap, workload_document, workload_markdown
 from .options import DeploymentOptions
-from .output_options import FailOnOption, JsonInPanelOption, MarkdownInPanelOption
+from .output_options import FailOnOption, JsonInPanelOption, MarkdownInPanelOption, check_one_form
 from .severities import SEVERITIES, severity
 
 if TYPE_CHECKING:
@@ -36,11 +36,11 @@ Examples:
   cgplan logs server.log --gpu h100 --model ./config.json --markdown
   cgplan logs server.log --metrics http://localhost:8000/metrics
 
-Side effects: --save writes a file; --metrics reads an http:// address, where one is given.
+Side effects: --save writes a file; --metrics reads an http:// address, where one is given. Else none.
 
 Exit codes:
   0  read; nothing at or above --fail-on
-  1  a start that crashed, or a finding at or above --fail-on, by default an error
+  1  a start that crashed, a server that died while serving, or a finding at or above --fail-on, by default an error
   2  bad usage, or the log cannot be read or has no start of vLLM
 """
 LOG = "The log"
@@ -93,6 +93,7 @@ def command(
     from cgplan.startup.record import StartupLog
 
     lowest = severity(fail_on)
+    check_one_form(as_json=as_json, as_markdown=as_markdown)
     if pasted.pasted(context).words is not None:
         raise InputError("a log takes no line behind --", code="CG905", where="--", fix="give the log, or - for stdin")
     if save is not None and no_plan:
@@ -101,7 +102,7 @@ def command(
             fix="drop one of the two",
         )  # fmt: skip
     if rank is not None and save is None:
-        raise InputError("--rank is of --save", code="CG905", where="--rank", fix="add --save FILE, or drop it")
+        raise InputError("--rank goes with --save", code="CG905", where="--rank", fix="add --save FILE, or drop it")
     if file is None and not metrics:
         raise InputError("no log is given", code="CG905", where="cgplan logs", fix="give a file, or - for stdin")
     tap = step_tap() if file is not None else None

@@ -3,7 +3,7 @@
 How `cgplan logs` uses it:
 
     tap = step_tap()                                  # before the log is read
-    log = read_log(file, tap)                         # the log's bytes pass through it, see workload.tap
+    log = read_log(file, tap)                         # the log's bytes pass through it, see workload.sources.tap
     gathered = gather(tap, metrics)                   # after the log; metrics: the values of --metrics, in order
     show_workload(gathered, resolution)               # or workload_document(...), workload_markdown(...)
 """
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from cgplan.resolve.resolution import Resolution
     from cgplan.workload.gathered import Gathered
-    from cgplan.workload.tap import StepTap
+    from cgplan.workload.sources.tap import StepTap
 
 MetricsOption = Annotated[
     Optional[list[str]],  # noqa: UP045
@@ -37,7 +37,7 @@ MetricsOption = Annotated[
 
 def step_tap() -> StepTap:
     """What listens for steps while a log is read: give it every piece of the log's UTF-8 text with `feed`."""
-    from cgplan.workload.tap import StepTap
+    from cgplan.workload.sources.tap import StepTap
 
     return StepTap()
 
@@ -49,7 +49,7 @@ def gather(tap: StepTap | None, metrics: Sequence[str] = ()) -> Gathered | None:
         InputError: CG718 the text of a source cannot be read, CG719 an address cannot be reached, CG910/CG914 a file.
     """
     from cgplan.workload.gathered import joined
-    from cgplan.workload.sources import read_sources
+    from cgplan.workload.sources.sources import read_sources
 
     found = []
     if tap is not None and (told := tap.finish()) is not None:
@@ -75,6 +75,6 @@ def workload_markdown(gathered: Gathered, resolution: Resolution | None = None) 
 
 def workload_document(gathered: Gathered, resolution: Resolution | None = None) -> dict[str, Any]:
     """The same as JSON: the value of "workload" in the document of `cgplan logs`."""
-    from cgplan.workload.replay_document import as_document
+    from cgplan.workload.replay.replay_document import as_document
 
     return as_document(gathered, resolution)

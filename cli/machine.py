@@ -50,9 +50,16 @@ def gpu_memory(options: DeploymentOptions) -> int | None:
     """--gpu-memory-bytes."""
     if options.gpu_memory_bytes is None:
         return None
-    memory = values.human(options.gpu_memory_bytes, "--gpu-memory-bytes")
+    from .quantities import size  # reads 16.3GiB, too
+
+    memory = size(options.gpu_memory_bytes, "--gpu-memory-bytes")
     if memory < 1:
-        raise InputError("a GPU needs memory", code="CG903", where="--gpu-memory-bytes", fix="give a larger number")
+        raise InputError(
+            f"{memory} bytes are no memory of a GPU",
+            code="CG903",
+            where="--gpu-memory-bytes",
+            fix="give its bytes, 80G",
+        )
     return memory
 
 
@@ -103,7 +110,7 @@ def named_software(options: DeploymentOptions) -> Software | None:
                 f"unknown software {shorten(name, 40)}",
                 code="CG901",
                 where="--software",
-                fix=did_you_mean(name, Software.model_fields) or f"known: {', '.join(Software.model_fields)}",
+                fix=did_you_mean(name, Software.model_fields) or f"give one of {', '.join(Software.model_fields)}",
             )
         if isinstance(default, bool):
             given[name] = _yes_or_no(text, name)
@@ -128,7 +135,7 @@ def _package(name: str) -> str:
         f"no package {shorten(name, 40)!r} is looked at",
         code="CG901",
         where="--software",
-        fix=did_you_mean(name, PACKAGES) or f"known: {', '.join(PACKAGES)}",
+        fix=did_you_mean(name, PACKAGES) or f"give one of {', '.join(PACKAGES)}",
     )
 
 

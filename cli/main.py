@@ -27,9 +27,14 @@ def main() -> None:
         from .complete import answer
 
         sys.exit(answer(shell, argv))
-    from .app import run
+    try:
+        from .app import run
 
-    _leave(run(argv))
+        status = run(argv)
+    except KeyboardInterrupt:  # while modules are loaded; the rest is seen to in `run`
+        streams.say("interrupted")
+        status = 130
+    _leave(status)
 
 
 def _leave(status: int) -> NoReturn:

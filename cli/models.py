@@ -16,6 +16,8 @@ Examples:
   cgplan models
   cgplan models qwen3
 
+Side effects: none; the list is built in.
+
 Exit codes:
   0  printed
   1  nothing matches

@@ -79,11 +79,16 @@ class DeploymentOptions:
         ),
     ] = None
     model: Annotated[
-        _Text, _model("--model", help="Directory, config.json or id of `cgplan models`. Default: a dense 8B decoder.")
+        _Text,
+        _model(
+            "--model",
+            metavar="MODEL",
+            help="Directory, config.json or id of `cgplan models`. Default: a dense 8B decoder.",
+        ),
     ] = None
-    runner: Annotated[_Text, _model("--runner", help="auto, generate, pooling or draft.")] = None
-    dtype: Annotated[_Text, _model("--dtype", help="auto, bfloat16, float16 or float32.")] = None
-    quantization: Annotated[_Text, _model("--quantization", "-q", help="Quantisation method.")] = None
+    runner: Annotated[_Text, _model("--runner", metavar="KIND", help="auto, generate, pooling or draft.")] = None
+    dtype: Annotated[_Text, _model("--dtype", metavar="TYPE", help="auto, bfloat16, float16 or float32.")] = None
+    quantization: Annotated[_Text, _model("--quantization", "-q", metavar="METHOD", help="Quantisation method.")] = None
     max_model_len: Annotated[
         _Text, _model("--max-model-len", metavar="N", help="Longest sequence, tokens; 1k, 1K, 25.6k and auto are read.")
     ] = None
@@ -100,12 +105,19 @@ class DeploymentOptions:
     gpus_per_node: Annotated[
         _Text, _machine("--gpus-per-node", metavar="N", help="GPUs that a node shows to vLLM.")
     ] = None
-    vllm: Annotated[_Text, _machine("--vllm", help="Release of vLLM. Default: the newest known.")] = None
+    vllm: Annotated[
+        _Text, _machine("--vllm", metavar="RELEASE", help="Release of vLLM, 0.28 or 0.25.1. Default: the newest known.")
+    ] = None
     assume_release: Annotated[
-        _Text, _machine("--assume-release", metavar="R", help="Answer by the rules of R, where --vllm is not known.")
+        _Text, _machine("--assume-release", metavar="RELEASE", help="Answer by its rules, where --vllm is not known.")
     ] = None
     usage_context: Annotated[
-        _Text, _machine("--usage-context", help="Who starts the engine: OPENAI_API_SERVER (vllm serve), LLM_CLASS, ...")
+        _Text,
+        _machine(
+            "--usage-context",
+            metavar="NAME",
+            help="Who starts the engine: OPENAI_API_SERVER (vllm serve), LLM_CLASS, ...",
+        ),
     ] = None
     env: Annotated[
         _Texts, _machine("--env", metavar="NAME=VALUE", help="Environment variable that vLLM would see. Repeatable.")
@@ -136,9 +148,9 @@ class DeploymentOptions:
     async_scheduling: Annotated[
         _Bool, _batch("--async-scheduling/--no-async-scheduling", help="Prepare the next step meanwhile.")
     ] = None
-    performance_mode: Annotated[_Text, _batch("--performance-mode", help="balanced, interactivity or throughput.")] = (
-        None
-    )
+    performance_mode: Annotated[
+        _Text, _batch("--performance-mode", metavar="MODE", help="balanced, interactivity or throughput.")
+    ] = None
 
     optimization_level: Annotated[
         _Text, _graph("--optimization-level", "-O", metavar="0-3", help="Optimisation level; -O3 and -O 3 alike.")
@@ -150,6 +162,7 @@ class DeploymentOptions:
         _Text,
         _graph(
             "--cudagraph-mode",
+            metavar="MODE",
             help="NONE, PIECEWISE, FULL, FULL_DECODE_ONLY or FULL_AND_PIECEWISE; short for -cc.cudagraph_mode.",
         ),
     ] = None
@@ -164,7 +177,8 @@ class DeploymentOptions:
     ] = None
 
     attention_backend: Annotated[
-        _Text, _attention("--attention-backend", "--backend", help="FLASH_ATTN, FLASHINFER, ...; any case.")
+        _Text,
+        _attention("--attention-backend", "--backend", metavar="NAME", help="FLASH_ATTN, FLASHINFER, ...; any case."),
     ] = None
     attention_config: Annotated[
         _Texts, _attention("--attention-config", "-ac", metavar="JSON", help="JSON, or one key: -ac.backend=...")
@@ -173,10 +187,13 @@ class DeploymentOptions:
         _Text,
         _attention(
             "--attention-support",
+            metavar="LEVEL",
             help="Level of a backend of your own: NEVER, UNIFORM_SINGLE_TOKEN_DECODE, UNIFORM_BATCH or ALWAYS.",
         ),
     ] = None
-    kv_cache_dtype: Annotated[_Text, _attention("--kv-cache-dtype", help="auto, bfloat16, fp8, fp8_e4m3, ...")] = None
+    kv_cache_dtype: Annotated[
+        _Text, _attention("--kv-cache-dtype", metavar="TYPE", help="auto, bfloat16, fp8, fp8_e4m3, ...")
+    ] = None
     block_size: Annotated[_Text, _attention("--block-size", metavar="N", help="Tokens of a KV cache block.")] = None
     num_gpu_blocks: Annotated[
         _Text, _attention("--num-gpu-blocks", metavar="N", help="KV cache blocks, where known.")
@@ -198,11 +215,15 @@ class DeploymentOptions:
     mamba_block_size: Annotated[
         _Text, _attention("--mamba-block-size", metavar="N", help="Tokens of a block of states.")
     ] = None
-    mamba_cache_dtype: Annotated[_Text, _attention("--mamba-cache-dtype", help="Type of Mamba's states.")] = None
-    mamba_ssm_cache_dtype: Annotated[
-        _Text, _attention("--mamba-ssm-cache-dtype", help="Type of the SSM part of Mamba's states.")
+    mamba_cache_dtype: Annotated[
+        _Text, _attention("--mamba-cache-dtype", metavar="TYPE", help="Type of Mamba's states.")
     ] = None
-    mamba_cache_mode: Annotated[_Text, _attention("--mamba-cache-mode", help="none, align or all.")] = None
+    mamba_ssm_cache_dtype: Annotated[
+        _Text, _attention("--mamba-ssm-cache-dtype", metavar="TYPE", help="Type of the SSM part of Mamba's states.")
+    ] = None
+    mamba_cache_mode: Annotated[_Text, _attention("--mamba-cache-mode", metavar="MODE", help="none, align or all.")] = (
+        None
+    )
     kv_transfer_config: Annotated[_Texts, _attention("--kv-transfer-config", metavar="JSON", help="KV connector.")] = (
         None
     )
@@ -224,13 +245,15 @@ class DeploymentOptions:
     ] = None
     nnodes: Annotated[_Text, _parallel("--nnodes", "-n", metavar="N", help="Nodes.")] = None
     distributed_executor_backend: Annotated[
-        _Text, _parallel("--distributed-executor-backend", help="mp, ray, uni or external_launcher.")
+        _Text, _parallel("--distributed-executor-backend", metavar="NAME", help="mp, ray, uni or external_launcher.")
     ] = None
     enable_expert_parallel: Annotated[
         _Bool,
         _parallel("--enable-expert-parallel/--no-enable-expert-parallel", "-ep", help="Experts over ranks."),
     ] = None
-    all2all_backend: Annotated[_Text, _parallel("--all2all-backend", help="How experts exchange tokens.")] = None
+    all2all_backend: Annotated[
+        _Text, _parallel("--all2all-backend", metavar="NAME", help="How experts exchange tokens.")
+    ] = None
     enable_dbo: Annotated[_Bool, _parallel("--enable-dbo/--no-enable-dbo", help="Dual batch overlap.")] = None
     ubatch_size: Annotated[_Text, _parallel("--ubatch-size", metavar="N", help="Microbatches of a step.")] = None
     dbo_decode_token_threshold: Annotated[
@@ -243,9 +266,11 @@ class DeploymentOptions:
     speculative_config: Annotated[
         _Texts, _draft("--speculative-config", "-sc", metavar="JSON", help="JSON, or one key: -sc.method=ngram.")
     ] = None
-    spec_method: Annotated[_Text, _draft("--spec-method", help="ngram, eagle, eagle3, mtp, draft_model, ...")] = None
+    spec_method: Annotated[
+        _Text, _draft("--spec-method", metavar="METHOD", help="ngram, eagle, eagle3, mtp, draft_model, ...")
+    ] = None
     spec_tokens: Annotated[_Text, _draft("--spec-tokens", metavar="N", help="Draft tokens a request and step.")] = None
-    spec_model: Annotated[_Text, _draft("--spec-model", help="Draft model, given as --model.")] = None
+    spec_model: Annotated[_Text, _draft("--spec-model", metavar="MODEL", help="Draft model, given as --model.")] = None
     enable_lora: Annotated[_Bool, _draft("--enable-lora/--no-enable-lora", help="Serve LoRA adapters.")] = None
     max_loras: Annotated[_Text, _draft("--max-loras", metavar="N", help="Most adapters in one batch.")] = None
     max_lora_rank: Annotated[_Text, _draft("--max-lora-rank", metavar="N", help="Largest rank of an adapter.")] = None
@@ -265,7 +290,10 @@ class DeploymentOptions:
         _Bool, _media("--mm-encoder-only/--no-mm-encoder-only", help="The encoder alone: no language model is loaded.")
     ] = None
     mm_encoder_tp_mode: Annotated[
-        _Text, _media("--mm-encoder-tp-mode", help="weights: ranks share the encoder; data: each has all of it.")
+        _Text,
+        _media(
+            "--mm-encoder-tp-mode", metavar="MODE", help="weights: ranks share the encoder; data: each has all of it."
+        ),
     ] = None
     mm_processor_kwargs: Annotated[
         _Texts, _media("--mm-processor-kwargs", metavar="JSON", help='Of the processor: {"max_pixels": 1003520}.')
@@ -280,7 +308,9 @@ class DeploymentOptions:
     cpu_offload_params: Annotated[
         _Text, _offload("--cpu-offload-params", metavar="NAME ...", help="Of them, names to keep there: experts,mlp.")
     ] = None
-    offload_backend: Annotated[_Text, _offload("--offload-backend", help="auto, uva or prefetch.")] = None
+    offload_backend: Annotated[_Text, _offload("--offload-backend", metavar="NAME", help="auto, uva or prefetch.")] = (
+        None
+    )
     offload_group_size: Annotated[
         _Text, _offload("--offload-group-size", metavar="N", help="Layers of a group; its last ones stay on the CPU.")
     ] = None

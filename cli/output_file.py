@@ -50,7 +50,13 @@ def check_writable(path: Path, where: str) -> None:
             if not os.access(path, os.W_OK):
                 raise PermissionError(EACCES, "permission denied")
             return
-        handle, name = tempfile.mkstemp(suffix=".tmp", dir=Path(os.path.realpath(path)).parent)
+        folder = Path(os.path.realpath(path)).parent
+        try:
+            handle, name = tempfile.mkstemp(suffix=".tmp", dir=folder)
+        except FileNotFoundError:
+            if not folder.is_dir():
+                raise
+            raise PermissionError(EACCES, "its folder takes no new file") from None
         os.close(handle)
         os.unlink(name)
     except OSError as error:

@@ -17,7 +17,7 @@ from cgplan.report.plan_text import WhatIf
 
 from . import machine, settings, values
 from .options import DeploymentOptions
-from .plan_inputs import share, size
+from .quantities import share, size
 
 FLAG = "--what-if"
 MOST_VALUES = 10_000

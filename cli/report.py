@@ -23,8 +23,8 @@ from .severities import SEVERITIES, severity
 if TYPE_CHECKING:
     from cgplan.report.html.blocks import Page
     from cgplan.report.html.document import Facts
-    from cgplan.workload.given import Given
-    from cgplan.workload.tuning import Tuning
+    from cgplan.workload.sources.given import Given
+    from cgplan.workload.tune.tuning import Tuning
 
 EPILOG = """\
 Examples:
@@ -147,7 +147,7 @@ def _facts(first: Planned, profile: str | None, workload: list[str] | tuple[()])
         facts = _with_profile(facts, profile)
     if workload:
         from cgplan.workload.gathered import joined
-        from cgplan.workload.given import read_given
+        from cgplan.workload.sources.given import read_given
 
         given = read_given(workload)
         facts = facts._replace(gathered=joined(*(one.gathered for one in given)))
@@ -158,9 +158,9 @@ def _facts(first: Planned, profile: str | None, workload: list[str] | tuple[()])
 def _tuning(facts: Facts, given: Sequence[Given], profile: str | None) -> Tuning | str | None:
     """The best capture sizes for the mixture, by time where the profile has times; or why there are none."""
     from cgplan.memory.budget.measured_record import profile_of
-    from cgplan.workload.given import traffic_of
-    from cgplan.workload.limits import Limits
-    from cgplan.workload.tune import tune_of
+    from cgplan.workload.sizes.limits import Limits
+    from cgplan.workload.sources.given import traffic_of
+    from cgplan.workload.tune.tune import tune_of
 
     try:
         traffic = traffic_of(given)
@@ -168,7 +168,7 @@ def _tuning(facts: Facts, given: Sequence[Given], profile: str | None) -> Tuning
         return str(error)
     record = None
     if facts.timings is not None and facts.timings.has_costs and profile is not None:
-        record = profile_of(read_record(profile), "--profile")
+        record = profile_of(read_record(profile), "--profile", profile)
     try:
         return tune_of(facts.plan.deployment, traffic, Limits(), (), record, facts.plan.request)
     except CgplanError as error:

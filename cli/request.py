@@ -9,7 +9,7 @@ from cgplan.errors import CgplanError, InputError
 from cgplan.releases import assume
 from cgplan.report.words import sentence
 
-from . import environment, machine, no_effect, settings, values
+from . import environment, machine, no_effect, secrecy, settings, values
 from .options import DeploymentOptions
 from .pasted import Pasted
 
@@ -98,7 +98,7 @@ def request_of_releases(
         found = ask(launch, context._replace(release=release))
         error = why_not(found) if found.refused else None
         if error is not None:
-            refused[release] = error
+            refused[release] = secrecy.without_secrets(error)
     takes = next((release for release in releases if release not in refused), releases[0])
     return _served(launch, options, context._replace(release=takes)), refused
 
@@ -111,7 +111,9 @@ def _served(launch: Launch, options: DeploymentOptions, context: Context) -> Ask
     options.asked = asked = ask(launch, context)
     refused = why_not(asked)
     if refused is not None or asked.served is None:
-        raise refused or InputError("the launch cannot be read", code="CG911")
+        raise refused or InputError(
+            "the launch cannot be read", code="CG911", where=launch.label or None, fix="cgplan check says what it holds"
+        )
     deployment, ignored = asked.served.deployment, asked.served.ignored
     assumptions = [*where_from(launch), *asked.assumptions]
     if context.software is None:
@@ -119,7 +121,8 @@ def _served(launch: Launch, options: DeploymentOptions, context: Context) -> Ask
     assumptions += environment.notes(environment.of_vllm(deployment.env, context.env))
     given = {name: getattr(deployment, name) for name in deployment.model_fields_set}
     assumptions += no_effect.notes(given, deployment.model)
-    texts = tuple(sentence(text) for text in assumptions)
+    texts = tuple(sentence(text) for text in secrecy.lines_of(launch, assumptions))
+    ignored = tuple(secrecy.lines_of(launch, ignored))
     return Asked(deployment, texts, ignored, deployment.model.name or "", deployment.gpu.name)
 
 

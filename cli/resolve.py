@@ -28,6 +28,8 @@ Examples:
   cgplan resolve --max-num-seqs 512 -- vllm serve Qwen/Qwen3-8B -tp 2 --max-num-seqs 300
   cgplan resolve deploy.yaml --gpu h200
 
+Side effects: none; no file is written, no network is used. Without --gpu the driver says which GPU is here.
+
 Exit codes:
   0  nothing wrong
   1  a finding at or above --fail-on
@@ -81,9 +83,12 @@ def command(
 
 def _with_notes(resolution: Resolution, asked: Asked) -> Resolution:
     """With what was assumed and left out before vLLM's rules were asked."""
+    from cgplan.resolve.other_backend import remedy
+
     assumed = [*asked.assumptions, *_fallbacks(resolution), *resolution.assumptions]
     return replace(
         resolution,
+        mode_fix=remedy(asked.deployment, resolution),
         assumptions=tuple(sentence(text) for text in assumed),
         not_modelled=tuple(sentence(text) for text in (*asked.ignored, *resolution.not_modelled)),
     )

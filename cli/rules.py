@@ -10,7 +10,7 @@ import typer
 from cgplan.report import registry
 from cgplan.report.rules import as_document
 
-from .output_options import JsonOption
+from .output_options import JsonOption, MarkdownOption, check_one_form
 from .values import release
 
 EPILOG = """\
@@ -19,6 +19,8 @@ Examples:
   cgplan rules --since 0.31
   cgplan rules CG4
   cgplan rules dynamic speculative --json
+
+Side effects: none.
 
 Exit codes:
   0  printed
@@ -41,10 +43,11 @@ def command(
             "--since", metavar="RELEASE", help="Only rules that came with it or a later one.", show_default=False
         ),
     ] = None,
-    as_markdown: Annotated[bool, typer.Option("--markdown", help="Markdown on stdout.", show_default=False)] = False,
+    as_markdown: MarkdownOption = False,
     as_json: JsonOption = False,
 ) -> int:
     """List the rules: code, releases, what it says, and where it stands in vLLM's source."""
+    check_one_form(as_json=as_json, as_markdown=as_markdown)
     at = None if vllm is None else release(vllm, "--vllm")
     added = None if since is None else release(since, "--since")
     found = registry.select(at, added, " ".join(words or []) or None)

@@ -9,7 +9,7 @@ import typer
 
 from cgplan.errors import InputError, did_you_mean
 
-DOCUMENTS = ("resolve", "check", "plan", "profile", "logs", "workload", "tune", "error")
+DOCUMENTS = ("resolve", "check", "plan", "profile", "profile-dry-run", "logs", "workload", "tune", "error")
 
 EPILOG = """\
 Examples:
@@ -17,6 +17,8 @@ Examples:
   cgplan schema check
   cgplan schema plan
   cgplan schema error
+
+Side effects: none.
 
 Exit codes:
   0  printed
@@ -28,7 +30,7 @@ def command(
     document: Annotated[
         str,
         typer.Argument(
-            help="resolve, check, plan, profile (a measured record), logs, workload (steps), tune, "
+            help="resolve, check, plan, profile (a measured record), profile-dry-run, logs, workload (steps), tune, "
             "or error: what --json prints on an error."
         ),
     ] = "resolve",
@@ -39,7 +41,7 @@ def command(
             f"there is no document {document[:40]!r}",
             code="CG902",
             where="cgplan schema",
-            fix=did_you_mean(document, DOCUMENTS) or f"documents: {', '.join(DOCUMENTS)}",
+            fix=did_you_mean(document, DOCUMENTS) or f"give one of {', '.join(DOCUMENTS)}",
         )
     if document == "error":
         from cgplan.report.error_schema import json_schema
@@ -52,9 +54,11 @@ def command(
     elif document == "workload":
         from cgplan.workload.document_schema import json_schema
     elif document == "tune":
-        from cgplan.workload.tune_schema import json_schema
+        from cgplan.workload.tune.tune_schema import json_schema
     elif document == "profile":
         from cgplan.memory.budget.measured_record import json_schema
+    elif document == "profile-dry-run":
+        from cgplan.memory.profile.needs_schema import json_schema
     else:
         from cgplan.resolve.document_schema import json_schema
     print(json.dumps(json_schema(), indent=2))

@@ -18,7 +18,8 @@ from .memory_flags import CacheSizeOptions
 from .options import LaunchOption, flag
 from .output_options import JsonInPanelOption, MarkdownInPanelOption, check_one_form
 from .pasted import Pasted, pasted
-from .plan_inputs import memory_options, planned, size
+from .plan_inputs import memory_options, planned
+from .quantities import size
 from .request import Asked, request_of
 
 if TYPE_CHECKING:
@@ -104,8 +105,8 @@ def command(
     limits = _limits(max_graphs, max_graph_memory, max_startup)
     sizes = values.numbers(must, "--must") if must is not None else ()
     share = SPREAD if spread is None else _share(spread)
-    asked, request = _asked(options, line, launch)
     record = _record(profile) if profile is not None else None
+    asked, request = _asked(options, line, launch, record)
     traffic = _traffic(workload, shape, asked)
     found = tune_of(asked.deployment, traffic, limits, sizes, record, request, share)
     if as_json:
@@ -161,8 +162,14 @@ def _share(text: str) -> float:
     return value
 
 
-def _asked(options: CacheSizeOptions, line: Pasted, which: str | None) -> tuple[Asked, MemoryRequest]:
-    """The deployment, and what is asked of its memory. A model whose graphs alone are known is tuned without memory."""
+def _asked(
+    options: CacheSizeOptions, line: Pasted, which: str | None, record: Profile | None
+) -> tuple[Asked, MemoryRequest]:
+    """The deployment, and what is asked of its memory. A model whose graphs alone are known is tuned without memory.
+
+    The bytes of the record are those of today's list, as `cgplan plan --profile` takes them; other lists are as many
+    times larger or smaller as predicted.
+    """
     given = memory_options(options)
     try:
         made = planned(options, given, line, which)
@@ -170,20 +177,39 @@ def _asked(options: CacheSizeOptions, line: Pasted, which: str | None) -> tuple[
         if error.code != "CG901" or error.where != "--model":
             raise
         return request_of(options, line, which), MemoryRequest()
-    return made.asked._replace(assumptions=made.assumptions), made.plan.request
+    asked, request = made.asked._replace(assumptions=made.assumptions), made.plan.request
+    return (asked, request) if record is None else _with_bytes(options, asked, request, record)
+
+
+def _with_bytes(
+    options: CacheSizeOptions, asked: Asked, request: MemoryRequest, record: Profile
+) -> tuple[Asked, MemoryRequest]:
+    from .plan_record import known_by
+
+    is_given = options.gpu_memory_bytes is not None
+    try:
+        known = known_by(record, asked.deployment, request.known, memory_given=is_given)
+    except InputError as error:
+        if error.code != "CG907":
+            raise
+        # Of another GPU or model its times are refused, too; with another max_num_seqs they hold and the bytes do not.
+        line = f"Profile: its bytes are not taken, {error.message}."
+        return asked._replace(assumptions=(*asked.assumptions, line)), request
+    if known.measured.is_empty:
+        return asked, request
+    asked = asked._replace(assumptions=(*asked.assumptions, *known.remarks))
+    return asked, replace(request, known=known.measured).of(asked.deployment)
 
 
 def _record(name: str) -> Profile:
-    from cgplan.memory.budget.measured_record import profile_of
-
-    from .record_file import read_record
+    from .plan_record import read
 
     try:
-        document = read_record(name)
+        return read(name)
     except InputError as error:
-        error.fix = "give a record that `cgplan profile --json FILE` wrote"
+        if error.code != "CG911":
+            error.fix = "give a record that `cgplan profile --json FILE` wrote"
         raise
-    return profile_of(document, "--profile")
 
 
 def _traffic(workload: list[str] | None, shape: str | None, asked: Asked) -> tuple[Traffic, ...]:

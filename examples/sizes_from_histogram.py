@@ -11,7 +11,7 @@ from __future__ import annotations
 from cgplan import Deployment, Tuning, gpu, load_model, tune
 from cgplan.workload import Batches, Range
 from cgplan.workload.histogram import workload_of
-from cgplan.workload.limits import Limits
+from cgplan.workload.sizes.limits import Limits
 
 SEEN = {1: 40, 3: 210, 5: 380, 9: 720, 11: 910, 17: 640, 21: 300, 27: 120, 35: 45, 41: 12}
 """Steps by running requests; each request decodes one token a step."""

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from .deployment import Deployment
     from .errors import CgplanError, InputError, StartupError
     from .inputs.catalogue import load_model
-    from .memory.budget.budget import Measured, MemoryFlags
+    from .memory.budget.budget import MemoryFlags
+    from .memory.budget.measured import Measured
     from .memory.plan import CapacityPlan, plan
     from .model_shape import ModelShape
     from .releases.gpus import gpu
@@ -32,8 +33,8 @@ if TYPE_CHECKING:
         SpeculativeOptions,
     )
     from .vocabulary import AttentionCGSupport, CompilationMode, CUDAGraphMode, Runner, UsageContext
-    from .workload.tune import tune
-    from .workload.tuning import Tuning
+    from .workload.tune.tune import tune
+    from .workload.tune.tuning import Tuning
 
 # Imported on first use: `cgplan --version` and shell completion must not pay for pydantic.
 _HOMES = {
@@ -64,14 +65,14 @@ _HOMES = {
     "Software": "sections",
     "SpeculativeOptions": "sections",
     "StartupError": "errors",
-    "Tuning": "workload.tuning",
+    "Tuning": "workload.tune.tuning",
     "UsageContext": "vocabulary",
     "check": "check",
     "gpu": "releases.gpus",
     "load_model": "inputs.catalogue",
     "plan": "memory.plan",
     "resolve": "resolve",
-    "tune": "workload.tune",
+    "tune": "workload.tune.tune",
 }
 
 __all__ = [  # noqa: RUF022

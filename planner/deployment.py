@@ -6,7 +6,6 @@ string is taken for a number. An unknown field is refused with the nearest known
 
 # Without `from __future__ import annotations`: pydantic would compile the text of every one of them again.
 
-import re
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -33,6 +32,7 @@ from .sections import (
     SpeculativeOptions,
     member,
 )
+from .strict_model import explained
 from .vocabulary import AttentionCGSupport, UsageContext
 
 LATEST = SUPPORTED[-1]
@@ -156,12 +156,6 @@ class Deployment(Section):
     specialize_active_lora: bool = False
     kv_transfer_config: KVTransferOptions | None = None
 
-    def __init__(self, **data: Any) -> None:
-        try:
-            super().__init__(**data)
-        except ValidationError as error:
-            raise _explain(error) from None
-
     @classmethod
     def from_json(cls, text: str | bytes) -> "Deployment":
         """The deployment that `model_dump_json` wrote.
@@ -172,7 +166,7 @@ class Deployment(Section):
         try:
             return cls.model_validate_json(text)
         except ValidationError as error:
-            raise _explain(error) from None
+            raise explained(error) from None
 
     @field_validator("attention_support", mode="before")
     @classmethod
@@ -200,53 +194,6 @@ class Deployment(Section):
                 f"unknown all2all backend {shorten(value)!r}",
                 code="CG902",
                 where="--all2all-backend",
-                fix=did_you_mean(value, ALL2ALL_BACKENDS) or f"known: {', '.join(ALL2ALL_BACKENDS)}",
+                fix=did_you_mean(value, ALL2ALL_BACKENDS) or f"give one of {', '.join(ALL2ALL_BACKENDS)}",
             )
         return value
-
-
-def _explain(error: ValidationError) -> InputError:
-    """One readable line of pydantic's first complaint; the number of further ones is said."""
-    complaints = error.errors(include_url=False)
-    first = complaints[0]
-    where = _place(first["loc"])
-    others = len({_place(complaint["loc"]) for complaint in complaints}) - 1
-    more = f" (and {others} more)" if others else ""
-    given = first.get("input")
-    text = repr(given) if isinstance(given, str) and not given.strip() else shorten(given, 60)
-    shown = f", got {text}" if first["type"] != "missing" else ""
-    message = _KIND.get(first["type"]) or first["msg"][0].lower() + first["msg"][1:]
-    return InputError(
-        f"{where}: {message}{shown}{more}",
-        code="CG903",
-        where=where,
-        fix=_RANGE_FIX.get(first["type"], "give a value of the type that vLLM's flag takes"),
-    )
-
-
-def _place(parts: tuple[int | str, ...]) -> str:
-    """The path of a field, without pydantic's names for the types of a union."""
-    return ".".join(str(part) for part in parts if not _UNION.fullmatch(str(part))) or "input"
-
-
-_KIND = {
-    "tuple_type": "input should be a list",
-    "dict_type": "input should be a JSON object",
-    "model_type": "input should be a JSON object",
-}
-"""Python's words for a kind of value, in JSON's."""
-
-_UNION = re.compile(r"constrained-\w+|str|int|float|bool|(function-\w+|tuple|list|dict)\[.*\]")
-
-_RANGE_FIX = {
-    "greater_than_equal": "give a larger number",
-    "greater_than": "give a larger number",
-    "less_than_equal": "give a smaller number",
-    "less_than": "give a smaller number",
-    "int_type": "give a whole number",
-    "int_from_float": "give a whole number",
-    "bool_type": "give true or false",
-    "string_type": "give text",
-    "literal_error": "give one of the values named",
-    "json_invalid": "give a valid JSON document",
-}

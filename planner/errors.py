@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import errno
 import re
 from collections.abc import Iterable
 from typing import Any
@@ -34,6 +35,28 @@ class CgplanError(Exception):
 
 class InputError(CgplanError):
     """What was given cannot be read or is not known; vLLM was never asked."""
+
+
+class NoRoomError(InputError):
+    """A file whose name is good takes no more: a full disk, a quota, a limit on its size. The exit status is 74."""
+
+
+NO_ROOM = frozenset(getattr(errno, name) for name in ("ENOSPC", "EDQUOT", "EFBIG", "EIO") if hasattr(errno, name))
+
+
+def cannot_write(error: OSError | ValueError, shown: str, where: str, fix: str, *, kept: str = "") -> InputError:
+    """The error to raise where a file cannot be written.
+
+    Args:
+        shown: the file's name, short.
+        fix: what to do where the name is at fault.
+        kept: what became of what was there, put behind the reason.
+    """
+    reason = (getattr(error, "strerror", None) or str(error)).lower()
+    message = f"{shown} cannot be written: {reason}{kept}"
+    if getattr(error, "errno", None) in NO_ROOM:
+        return NoRoomError(message, code="CG910", where=where, fix="make room, or name a file elsewhere")
+    return InputError(message, code="CG910", where=where, fix=fix)
 
 
 class StartupError(CgplanError):

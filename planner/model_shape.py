@@ -9,9 +9,13 @@ ModelConfig (vllm/config/model.py at 0.33.0).
 from pydantic import BaseModel, ConfigDict, Field, PositiveInt
 
 from .cache_layers import CacheShape, Tuple
+from .strict_model import StrictModel
 from .weight_shape import WeightShape
 
-__all__ = ["BlockWeights", "ModelShape", "Tuple"]
+__all__ = ["MOST_LAYERS", "BlockWeights", "ModelShape", "Tuple"]
+
+MOST_LAYERS = 1_000
+"""Most layers of a model that are taken; published ones have under 200."""
 
 
 class BlockWeights(BaseModel):
@@ -32,7 +36,7 @@ class BlockWeights(BaseModel):
     dense: int = Field(default=0, ge=0)
 
 
-class ModelShape(BaseModel):
+class ModelShape(StrictModel):
     """A model as the resolver sees it. The defaults describe a dense 8B decoder (Llama 3.1).
 
     Attributes:
@@ -74,14 +78,12 @@ class ModelShape(BaseModel):
         weights: its matrices; None: not known, and memory cannot be estimated from the shape.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, protected_namespaces=())
-
     name: str | None = None
     architectures: Tuple[str] = ("LlamaForCausalLM",)
     model_type: str = "llama"
     dtype: str = "bfloat16"
     hidden_size: PositiveInt = 4096
-    num_hidden_layers: PositiveInt = 32
+    num_hidden_layers: int = Field(default=32, ge=1, le=MOST_LAYERS)
     num_attention_heads: int = Field(default=32, ge=0)
     num_kv_heads: int = Field(default=8, ge=0)
     head_size: int = Field(default=128, ge=0)
@@ -114,7 +116,7 @@ class ModelShape(BaseModel):
     is_nvfp4_quantized: bool = False
     weight_block_quantized: bool = False
     block_weights: BlockWeights | None = None
-    num_nextn_predict_layers: int | None = None
+    num_nextn_predict_layers: int | None = Field(default=None, ge=0, le=MOST_LAYERS)
     chunked_prefill_default: bool = True
     prefix_caching_default: bool = True
     canvas_length: int | None = None

@@ -11,7 +11,6 @@ from typing import Annotated, Any, Literal
 
 from pydantic import (
     BaseModel,
-    ConfigDict,
     Field,
     NonNegativeInt,
     PositiveInt,
@@ -22,6 +21,7 @@ from pydantic import (
 
 from .errors import InputError, StartupError, did_you_mean, shorten
 from .model_shape import ModelShape, Tuple
+from .strict_model import StrictModel
 from .vocabulary import CompilationMode, CUDAGraphMode
 
 MAX_COUNT = 2**31 - 1
@@ -31,10 +31,8 @@ Count = Annotated[int, Field(ge=1, le=MAX_COUNT)]
 Size = Annotated[int, Field(ge=-MAX_COUNT, le=MAX_COUNT)]
 
 
-class Section(BaseModel):
+class Section(StrictModel):
     """Base of all input sections: frozen, strict, no unknown field."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, protected_namespaces=())
 
     @model_validator(mode="before")
     @classmethod
@@ -48,7 +46,7 @@ class Section(BaseModel):
 
 def _refuse_field(section: type[BaseModel], key: str) -> None:
     raised_in = _VLLM_CLASS.get(section.__name__)
-    fix = did_you_mean(key, section.model_fields) or f"known fields: {', '.join(sorted(section.model_fields))}"
+    fix = did_you_mean(key, section.model_fields) or f"give one of {', '.join(sorted(section.model_fields))}"
     if raised_in is None:
         raise InputError(f"unknown field {shorten(key, 60)}", code="CG901", where=section.__name__, fix=fix)
     raise StartupError(
@@ -238,5 +236,5 @@ def member(kind: Any, value: Any, what: str, where: str) -> Any:
         f"unknown {what} {shorten(value)!r}" if isinstance(value, str) else f"unknown {what} {shorten(value)}",
         code="CG902",
         where=where,
-        fix=(did_you_mean(value, names) if isinstance(value, str) else None) or f"known: {', '.join(names)}",
+        fix=(did_you_mean(value, names) if isinstance(value, str) else None) or f"give one of {', '.join(names)}",
     )

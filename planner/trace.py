@@ -29,6 +29,7 @@ class Rule:
         since: first release that has it; None: older than the oldest release supported.
         until: last release that has it; None: still there.
         release: the release that `source` refers to.
+        history: how it changed between the releases that have it, or what stood in its place; "": nothing is known.
     """
 
     code: str
@@ -40,6 +41,7 @@ class Rule:
     since: str | None = None
     until: str | None = None
     release: str = "0.33.0"
+    history: str = ""
 
     def __post_init__(self) -> None:
         if self.code in RULES:

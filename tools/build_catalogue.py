@@ -1,11 +1,12 @@
 """Makes planner/releases/models.json.gz out of a folder of published config.json files.
 
-    python tools/build_catalogue.py FOLDER [OUTPUT]
+    python tools/build_catalogue.py [--keep] FOLDER [OUTPUT]
 
 FOLDER holds one folder ORG__NAME a model with its config.json, and an INDEX.md whose table has a row a model with
 these columns: id, architecture, params, weights, dtype, attention, KV bytes a token, source, confidence. Notes that
 only whoever gathered the files can follow are put into words; `params` becomes a number, or null. The output is the
-same bytes for the same input.
+same bytes for the same input. With --keep the models that OUTPUT has and FOLDER has not stay, so that FOLDER may hold
+just those that are new.
 """
 
 from __future__ import annotations
@@ -80,9 +81,10 @@ def compact(value: object) -> str:
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
 
 
-def build(folder: Path) -> bytes:
+def build(folder: Path, kept: dict[str, object] | None = None) -> bytes:
+    """The catalogue of the models of `folder`, and of those of `kept` that it does not have; packed."""
     rows = table_rows((folder / "INDEX.md").read_text(encoding="utf-8"))
-    models = {}
+    models = dict(kept or {})
     for path in sorted(folder.glob("*/config.json"), key=lambda p: p.parent.name.casefold()):
         model_id = path.parent.name.replace("__", "/", 1)
         row = rows.get(model_id, {})
@@ -90,15 +92,25 @@ def build(folder: Path) -> bytes:
             print(f"{model_id}: no row in INDEX.md", file=sys.stderr)
         config = json.loads(path.read_text(encoding="utf-8"))
         models[model_id] = published(row) | {"config": compact(config)}
+    models = {model_id: models[model_id] for model_id in sorted(models, key=_place)}
     return gzip.compress(compact({"format": 3, "models": models}).encode("utf-8"), compresslevel=9, mtime=0)
 
 
+def _place(model_id: str) -> str:
+    """Models stand in the order of their folders."""
+    return model_id.replace("/", "__", 1).casefold()
+
+
 def main() -> int:
-    if len(sys.argv) not in (2, 3):
+    arguments = [text for text in sys.argv[1:] if text != "--keep"]
+    if len(arguments) not in (1, 2):
         print(__doc__, file=sys.stderr)
         return 2
-    output = Path(sys.argv[2]) if len(sys.argv) == 3 else DEFAULT_OUTPUT
-    packed = build(Path(sys.argv[1]))
+    output = Path(arguments[1]) if len(arguments) == 2 else DEFAULT_OUTPUT
+    kept = None
+    if "--keep" in sys.argv[1:] and output.exists():
+        kept = json.loads(gzip.decompress(output.read_bytes()))["models"]
+    packed = build(Path(arguments[0]), kept)
     output.write_bytes(packed)
     print(f"{output}: {len(packed)} bytes")
     return 0

@@ -1,4 +1,4 @@
-"""Writes the pages of docs/ that are made from the source: docs/rules.md.
+"""Writes the pages of docs/ that are made from the source: docs/rules.md, and the drawing in docs/architecture.md.
 
 python tools/build_docs.py            write them
 python tools/build_docs.py --check    exit 1 where a page is not up to date
@@ -9,6 +9,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from house import rooms
+
 from cgplan.report import registry
 
 DOCS = Path(__file__).parent.parent / "docs"
@@ -16,7 +18,7 @@ DOCS = Path(__file__).parent.parent / "docs"
 
 def pages() -> dict[Path, str]:
     """What each page should hold."""
-    return {DOCS / "rules.md": registry.pages(registry.select())}
+    return {DOCS / "rules.md": registry.pages(registry.select()), rooms.PAGE: rooms.page()}
 
 
 def main(argv: list[str]) -> int:

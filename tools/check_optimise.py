@@ -14,7 +14,7 @@ from itertools import combinations
 from typing import NamedTuple
 
 from cgplan.errors import InputError
-from cgplan.workload.optimise import Demand, curve, demand_of
+from cgplan.workload.sizes.optimise import Demand, curve, demand_of
 
 LARGEST = 14
 

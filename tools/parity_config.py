@@ -120,6 +120,7 @@ class _Replay:
             unavailable_backends=tuple(b for b, first in NOT_IMPORTABLE.items() if holds(self.deployment.vllm, first)),
             imported_before_env=True,
             drafter_always_has_graphs=True,
+            runs_kernels=False,
         )
         try:
             return resolve(self.deployment, overrides)

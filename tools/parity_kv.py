@@ -156,7 +156,9 @@ def _model(name: str) -> ModelShape:
 
 def _resolution(deployment: Deployment, unavailable: tuple[str, ...]) -> Resolution:
     uses_manager(deployment)
-    overrides = Overrides(unavailable_backends=unavailable, is_profiling=True, imported_before_env=True)
+    overrides = Overrides(
+        unavailable_backends=unavailable, is_profiling=True, imported_before_env=True, runs_kernels=False
+    )
     return resolve(deployment, overrides)
 
 
@@ -258,7 +260,7 @@ def _compare_graphs(
 ) -> str | None:
     """Whether the blocks suffice for the graphs of a model with Mamba layers, which the start looks at next."""
     refused = "Mamba" in (expected.get("cudagraph") or {}).get("error", {}).get("message", "")
-    overrides = Overrides(unavailable_backends=unavailable, imported_before_env=True)
+    overrides = Overrides(unavailable_backends=unavailable, imported_before_env=True, runs_kernels=False)
     found = None
     try:
         resolve(deployment.model_copy(update={"num_gpu_blocks": plan.num_blocks}), overrides)

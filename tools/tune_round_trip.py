@@ -17,11 +17,11 @@ from typing import Any, NamedTuple
 from cgplan import Deployment, gpu, load_model, resolve, tune
 from cgplan.memory.budget.measured_record import Profile, profile_of
 from cgplan.vocabulary import CUDAGraphMode
-from cgplan.workload.effect import tally_of
 from cgplan.workload.histogram import Batches, Range, Workload, workload_of
-from cgplan.workload.prices import prices_from
 from cgplan.workload.shapes import shape
-from cgplan.workload.steps import groups_of, merged
+from cgplan.workload.sizes.effect import tally_of
+from cgplan.workload.sizes.prices import prices_from
+from cgplan.workload.sizes.steps import groups_of, merged
 
 ROOT = Path(__file__).resolve().parent.parent
 MEASURED = ROOT / "fixtures" / "measured"
@@ -34,6 +34,12 @@ PROFILES = {
     "meta-llama/Llama-3.1-8B-Instruct": "vllm-Llama-3.1-8B-Instruct-256-v1-all",
     "Qwen/Qwen2.5-0.5B-Instruct": "vllm-Qwen2.5-0.5B-Instruct-256-v1-all",
 }
+MODE_PAIRS = (
+    ("l8-v1-pw-256", "l8-v1-def-256"),
+    ("l8-v1-none-256", "l8-v1-def-256"),
+    ("l8-v1-none-256", "l8-v1-pw-256"),
+    ("l8-v1-full-256", "l8-v1-def-256"),
+)
 MODES = {CUDAGraphMode.FULL: "FULL", CUDAGraphMode.PIECEWISE: "PIECEWISE", CUDAGraphMode.NONE: "eager"}
 
 
@@ -169,6 +175,36 @@ def repeats() -> list[Repeat]:
     return found
 
 
+class ModeGain(NamedTuple):
+    """What a step of so many requests saves in another mode: shares of its time."""
+
+    requests: int
+    before: str
+    after: str
+    measured: float
+    predicted: float
+
+
+def mode_gains() -> list[ModeGain]:
+    """The runs of one deployment that differ in the mode alone, two by two."""
+    every = rows()
+    found = []
+    for first, second in MODE_PAIRS:
+        before, after = every[first], every[second]
+        resolutions = [resolve(one.deployment) for one in (before, after)]
+        record = profile(str(before.deployment.model.name))
+        for requests in sorted(before.seconds.keys() & after.seconds.keys()):
+            prices = [
+                prices_from(record, one.deployment, r) for one, r in zip((before, after), resolutions, strict=True)
+            ]
+            runs = [resolution.dispatch(requests) for resolution in resolutions]
+            told = [price.of(run.mode, run.num_tokens) for price, run in zip(prices, runs, strict=True)]
+            names = [str(resolution.cudagraph_mode) for resolution in resolutions]
+            measured = 1 - after.seconds[requests] / before.seconds[requests]
+            found.append(ModeGain(requests, *names, measured, 1 - told[1] / told[0]))
+    return found
+
+
 def main() -> None:
     print(
         "| requests | runs today in | measured, ms | with a graph of its size, ms | saved | predicted, ms | saved | ",
@@ -191,6 +227,12 @@ def main() -> None:
     print("|---|---|---:|---:|---:|")
     for again in repeats():
         print(f"| {again.model} | {again.traffic} | {again.sizes} | {again.predicted:.2%} | {again.by_other:.2%} |")
+    print("\n| requests | from | to | saved, measured | saved, predicted |\n|---:|---|---|---:|---:|")
+    for one_mode in mode_gains():
+        print(
+            f"| {one_mode.requests} | {one_mode.before} | {one_mode.after} | {one_mode.measured:.1%} "
+            f"| {one_mode.predicted:.1%} |"
+        )
 
 
 if __name__ == "__main__":

@@ -97,8 +97,12 @@ def _is_known(subject: Subject) -> bool:
 def _severity(made: CapacityPlan, finding: Finding) -> str | None:
     """None: it is not said here. What ends the start by the best values is an error, as the plan's exit code says; a
     start that only the bounds leave open is an information."""
+    from ..memory.budget.estimate_rules import GDN_PREFILL
+
     if finding.severity == "error":
         return "error"
+    if finding.code == GDN_PREFILL.code and finding.severity == "warning" and made.fits:
+        return "warning"  # the server starts, and a prefill may end it
     if finding.severity == "info" or finding.code not in _against_a_start():
         return None
     if finding.code in made.ends:
@@ -134,12 +138,11 @@ def plan_of_launch(subject: Subject) -> CapacityPlan:
 
 
 def _request(subject: Subject) -> MemoryRequest:
-    from ..memory.budget.budget import MemoryFlags
-    from ..memory.estimates import GIB
+    from ..memory.budget.budget import MemoryFlags, reserve_of
     from ..memory.request import MemoryRequest
 
     share: Any = subject.get(UTILIZATION) if subject.is_given(UTILIZATION) else None
     kv_cache: Any = subject.get(BYTES)
-    reserve = int(float(subject.get("mm_ipc_gpu_memory_gb") or 0) * GIB)
+    reserve = reserve_of(subject.get("mm_ipc_gpu_memory_gb"))
     auto_fit = str(subject.get("max_model_len")).strip().lower() in ("auto", "-1")
     return MemoryRequest(MemoryFlags(share, kv_cache or None, reserve), auto_fit=auto_fit)

@@ -14,9 +14,8 @@ from ..vocabulary import CUDAGraphMode
 from .diagnostic import Hit
 from .places import Edits, place_of, related
 from .resolved import has_finding, plain, says_more
-from .sizes import sizes_at
 from .subject import Subject
-from .what_if import MAXIMUM, SIZES, in_section, named_maximum, named_sizes, number_flag, sizes_flag, what_if
+from .what_if import MAXIMUM, SIZES, in_section, named_maximum, named_sizes, number_flag, sizes_at, sizes_flag, what_if
 
 FULL = CUDAGraphMode.FULL
 

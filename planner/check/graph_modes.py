@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..resolve import Resolution
+from ..resolve import Resolution, downgrade
 from ..resolve.memory_deduction import graph_memory_deducted
+from ..resolve.other_backend import with_plain_cache
 from ..trace import Finding, Rule
 from ..vocabulary import CUDAGraphMode
 from .alternatives import backend_flag, best_backend
@@ -128,7 +129,7 @@ def _backend_lowers(subject: Subject, finding: Finding) -> Hit:
     chosen += related(subject, "each request of a decode batch has several tokens", "speculative_config", "spec_method")
     at = found_place(subject, finding.where) or (chosen[0].at if chosen else subject.start)
     chosen = tuple(one for one in chosen if one.at != at)
-    message = finding.message + _of_the_draft(found) + _first_lost(subject)
+    message = finding.message + _of_the_draft(found) + _first_lost(subject, finding.code)
     if better is None:
         fix = _with_plain_cache(subject) or f"no other backend of {subject.release} keeps it here"
         if finding.code == "CG330":
@@ -160,21 +161,17 @@ def _of_the_draft(found: Resolution) -> str:
 def _with_plain_cache(subject: Subject) -> str | None:
     """The remedy where a quantised KV cache excludes every backend that keeps the graphs."""
     d, now = subject.deployment, subject.resolution
-    if d is None or now is None or d.kv_cache_dtype == "auto":
-        return None
-    section = d.attention_config.model_copy(update={"backend": None})
-    changed = what_if(subject, kv_cache_dtype="auto", attention_backend=None, attention_config=section)
-    if changed is None or changed.cudagraph_mode is not now.requested_mode:
-        return None
-    return f"leave --kv-cache-dtype out: {changed.backend.name} then keeps {changed.cudagraph_mode}"
+    return None if d is None or now is None else with_plain_cache(d, now)
 
 
-def _first_lost(subject: Subject) -> str:
-    """That decode loses its FULL graphs, where it does."""
+def _first_lost(subject: Subject, code: str) -> str:
+    """That decode loses its FULL graphs, where it does, and what others measured of that."""
     found = subject.resolution
     if found is None or found.decode_mode is FULL or found.requested_mode.decode_mode is not FULL:
         return ""
-    return " Decode batches lose their FULL graphs."
+    if found.decode_mode is not CUDAGraphMode.PIECEWISE:
+        return " Decode batches lose their FULL graphs."
+    return f" Decode batches lose their FULL graphs; measured elsewhere: {downgrade.MEASURED[code]}."
 
 
 @says_more("CG207", "CG208")

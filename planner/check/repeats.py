@@ -140,7 +140,11 @@ def _given_twice(subject: Subject, group: list[Given]) -> Hit:
     names = dict.fromkeys(one.option for one in group)
     message = " and ".join(names) if len(names) > 1 else f"{last.option} is given {len(group)} times"
     what = (
-        "of the same value" if same else f"{last.option} counts, the last one" if len(names) > 1 else "the last counts"
+        "each time with the same value"
+        if same
+        else f"{last.option} counts, the last one"
+        if len(names) > 1
+        else "the last counts"
     )
     return Hit(
         f"{message}; {what}",
@@ -171,7 +175,8 @@ def _key_twice(subject: Subject, note: Note, by_key: dict[tuple[str, str], list[
     *before, last = found
     same = all(one.value == last.value for one in before)
     return Hit(
-        f"{bucket}.{keys} is given {len(found)} times; " + ("of the same value" if same else "the last counts"),
+        f"{bucket}.{keys} is given {len(found)} times; "
+        + ("each time with the same value" if same else "the last counts"),
         "drop the others",
         at_token(subject, before[0].start),
         flag_text(last.texts(last.head)),

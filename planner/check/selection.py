@@ -46,7 +46,7 @@ def known_codes() -> frozenset[str]:
     from ..memory.kv import cache  # noqa: F401
     from ..resolve import memory_deduction  # noqa: F401
     from ..trace import RULES
-    from . import families, suppress  # noqa: F401
+    from . import families, suppress_rules  # noqa: F401
     from .registry import CHECKS
 
     return frozenset((*RULES, *CHECKS, *RENAMED))

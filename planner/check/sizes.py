@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ..inputs.launches.asked import Located
 from ..resolve import Resolution
 from ..trace import Finding, Rule
 from ..vocabulary import CUDAGraphMode
+from .coverage import short_size
 from .diagnostic import Hit
-from .places import drop, place_of, related
+from .places import drop, related
 from .registry import check
 from .resolved import plain, says_more
 from .subject import Subject
-from .what_if import MAXIMUM, SIZES, named_maximum, named_sizes, number_flag, sizes_flag, what_if
+from .what_if import MAXIMUM, SIZES, named_maximum, named_sizes, number_flag, sizes_at, sizes_flag, what_if
 
 DOUBLED = Rule(
     "CG150",
@@ -141,8 +141,6 @@ def _dropped(subject: Subject, finding: Finding) -> Hit:
 @says_more("CG116")
 def _truncated(subject: Subject, finding: Finding) -> Hit | None:
     """A maximum between two sizes. Where it also leaves out decode batches, CG440 or CG441 says so."""
-    from .coverage import short_size
-
     if short_size(subject) is not None:
         return None
     hit, found = plain(subject, finding), subject.resolution
@@ -153,11 +151,6 @@ def _truncated(subject: Subject, finding: Finding) -> Hit | None:
     largest = configured[-1] if configured else valid
     flag, edits = number_flag(subject, "--max-cudagraph-capture-size", largest)
     return Hit(hit.message, f"write {flag}, or another value on the grid", hit.at, flag, edits)
-
-
-def sizes_at(subject: Subject) -> Located | None:
-    """Where the capture sizes stand."""
-    return place_of(subject, f"-cc.{SIZES}")
 
 
 def listed(noun: str, numbers: Sequence[int], most: int = 8) -> str:

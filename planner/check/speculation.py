@@ -13,9 +13,8 @@ from .coverage import fullest, fullest_tokens, has_graphs, is_full, reaching, sh
 from .diagnostic import Hit, Related, TokenEdit
 from .places import Edits, drop, place_of, related
 from .registry import check
-from .sizes import sizes_at
 from .subject import Subject
-from .what_if import MAXIMUM, SIZES, in_section, named_sizes, sizes_flag, what_if
+from .what_if import MAXIMUM, SIZES, in_section, named_sizes, sizes_at, sizes_flag, what_if
 
 TOKENS_NOT_REQUESTS = Rule(
     "CG440",

@@ -95,7 +95,7 @@ def _settings_place(subject: Subject, error: CgplanError) -> Located | None:
     """The place of what is refused; where no setting is named, the first given of those that can be to blame."""
     if error.code in OF_MODEL:
         return model_place(subject)
-    places = [subject.asked.where_is(dest) for dest in TO_BLAME.get(error.code, ())] if error.where is None else []
+    places = [subject.asked.where_is(dest) for dest in TO_BLAME.get(error.code, ())]
     return next((at for at in places if at is not None), None) or place_of(subject, error.where)
 
 

@@ -7,8 +7,9 @@ from typing import Any
 
 from ..deployment import Deployment
 from ..errors import CgplanError
+from ..inputs.launches.asked import Located
 from ..resolve import Resolution
-from .places import Edits, add, change_dotted, change_value
+from .places import Edits, add, change_dotted, change_value, place_of
 from .subject import Subject
 from .trying import resolved
 
@@ -79,3 +80,8 @@ def number_flag(subject: Subject, option: str, value: float | str) -> tuple[str,
     if subject.is_given(dest):
         return flag, change_value(subject, dest, [str(value)], value)
     return flag, add(subject, option, str(value))
+
+
+def sizes_at(subject: Subject) -> Located | None:
+    """Where the capture sizes stand."""
+    return place_of(subject, f"-cc.{SIZES}")

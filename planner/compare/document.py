@@ -14,6 +14,9 @@ Top level:
     without_effect: rules at work in this deployment that changed though nothing came of it, as in notes.
     notes: [{release, code, kind, title, instead, facts}], or null with a deployment.
         facts: [{path, before, after}].
+    memory: {from, to, changes, new, gone}: what `cgplan plan` says at both ends; null where the model or the GPU is not
+        known, or a release refuses the deployment. from, to: {release, fits, starts, kv_tokens, graph_bytes_deducted,
+        block_size, max_num_seqs_that_fits, findings}; changes: [{field, before, after, releases}]; new, gone: findings.
     assumptions, not_modelled: lines, as in the document of `cgplan resolve`.
 """
 
@@ -31,20 +34,26 @@ SCHEMA_VERSION = 1
 
 
 def comparison_document(
-    comparison: Comparison, model: str, gpu: str, assumptions: Iterable[str] = (), not_modelled: Iterable[str] = ()
+    comparison: Comparison,
+    model: str,
+    gpu: str,
+    assumptions: Iterable[str] = (),
+    not_modelled: Iterable[str] = (),
+    memory: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """The document of a comparison for one deployment."""
+    """The document of a comparison for one deployment. `memory`: its section, written; None: there is none."""
     kept = restores(comparison)
     return {
         "schema_version": SCHEMA_VERSION,
         "from": comparison.first.release,
         "to": comparison.last.release,
-        "changed": bool(comparison.changes),
+        "changed": bool(comparison.changes or (memory is not None and memory["changes"])),
         "deployment": {"model": model, "gpu": gpu},
         "releases": [_release(s) for s in comparison.snapshots],
         "changes": [_change(change, kept[change.field]) for change in comparison.changes],
         "without_effect": [_note(note) for note in comparison.without_effect],
         "notes": None,
+        "memory": memory,
         "assumptions": list(assumptions),
         "not_modelled": list(not_modelled),
     }
@@ -63,6 +72,7 @@ def notes_document(first: str, last: str, notes: Iterable[Note]) -> dict[str, An
         "changes": [],
         "without_effect": [],
         "notes": listed,
+        "memory": None,
         "assumptions": [],
         "not_modelled": [],
     }

@@ -105,6 +105,13 @@ def load_model(text: str, *, runner: str = "auto") -> ModelShape:
     Raises:
         InputError: CG910 to CG914 the file cannot be used, CG915 there is no such model.
     """
+    if not isinstance(text, str):
+        raise InputError(
+            f"a model is a path or an id, a text, not {type(text).__name__}",
+            code="CG915",
+            where="--model",
+            fix="give a path to its config.json, or an id of `cgplan models`",
+        )
     path = _path(text)
     if text and exists(path):
         return read_config(path, runner=runner)

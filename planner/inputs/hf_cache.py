@@ -6,7 +6,7 @@ not there has no CacheShape, and nothing is guessed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import NamedTuple
 
@@ -17,7 +17,7 @@ from .hf_architecture import Resolved
 from .hf_cache_mamba import FAMILIES as MAMBA_FAMILIES
 from .hf_cache_mla import deepseek_v4, mla_layers
 from .hf_cache_state import FAMILIES as STATE_FAMILIES
-from .hf_cache_text import CacheText
+from .hf_cache_text import CacheText, attention
 from .hf_dimensions import Dimensions
 from .hf_layers import has_full_attention
 from .hf_node import ConfigNode, bad_value, checked_int
@@ -91,21 +91,6 @@ def _rows() -> dict[str, Row]:
 @cache
 def _listed(section: str, key: str) -> frozenset[str]:
     return frozenset(table("kv_layers")[section][key].split())
-
-
-def attention(
-    given: CacheText, name: str, layers: Sequence[int], *, window: int | None = None, chunk: int | None = None
-) -> CacheLayers:
-    """Attention layers of the model's own heads."""
-    return CacheLayers(
-        name=name,
-        layers=tuple(layers),
-        num_heads=given.sizes.num_attention_heads,
-        num_kv_heads=given.sizes.num_kv_heads,
-        head_size=given.sizes.head_size,
-        sliding_window=window,
-        attention_chunk_size=chunk,
-    )
 
 
 def _dense(given: CacheText, model_class: str, name: str) -> CacheShape:

@@ -5,18 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from ..cache_layers import CacheLayers, CacheShape, StateSizes
-from .hf_cache_text import CacheText
+from .hf_cache_text import CacheText, attention
 from .hf_node import bad_value
-
-
-def _attention(given: CacheText, name: str, layers: list[int]) -> CacheLayers:
-    return CacheLayers(
-        name=name,
-        layers=tuple(layers),
-        num_heads=given.sizes.num_attention_heads,
-        num_kv_heads=given.sizes.num_kv_heads,
-        head_size=given.sizes.head_size,
-    )
 
 
 def _shape(*layers: CacheLayers, draft: tuple[CacheLayers, ...] = (), ssm_dtype: str | None = None) -> CacheShape:
@@ -47,14 +37,14 @@ def _nemotron_h(given: CacheText, prefix: str) -> CacheShape:
         ),
     )
     window = text.integer("sliding_window") or None
-    attention = _attention(given, f"{name}.attn", [i for i, kind in enumerate(pattern) if kind == "*"])
-    attention = attention.model_copy(update={"sliding_window": window})
+    of_heads = attention(given, f"{name}.attn", [i for i, kind in enumerate(pattern) if kind == "*"])
+    of_heads = of_heads.model_copy(update={"sliding_window": window})
     draft_pattern = str(given.get("mtp_hybrid_override_pattern") or "*E")
     drafts = tuple(i for i, kind in enumerate(draft_pattern) if kind == "*")
-    draft = attention.model_copy(update={"name": "mtp.layers.{}.mixer.attn", "layers": drafts})
+    draft = of_heads.model_copy(update={"name": "mtp.layers.{}.mixer.attn", "layers": drafts})
     return _shape(
         mamba,
-        attention,
+        of_heads,
         draft=(draft,) if given.num_predict_layers else (),
         ssm_dtype=text.text("mamba_ssm_cache_dtype") or "model",
     )
@@ -86,10 +76,10 @@ def _gated_delta_net(given: CacheText, prefix: str) -> CacheShape:
         ),
     )
     full = [i for i, kind in enumerate(kinds) if kind == "full_attention"]
-    attention = _attention(given, f"{name}.self_attn.attn", full)
+    of_heads = attention(given, f"{name}.self_attn.attn", full)
     number = given.num_predict_layers or int(text.model_type == "qwen3_next")
-    draft = attention.model_copy(update={"name": "mtp.layers.{}.self_attn.attn", "layers": tuple(range(number))})
-    return _shape(linear, attention, draft=(draft,) if number else (), ssm_dtype=text.text("mamba_ssm_dtype"))
+    draft = of_heads.model_copy(update={"name": "mtp.layers.{}.self_attn.attn", "layers": tuple(range(number))})
+    return _shape(linear, of_heads, draft=(draft,) if number else (), ssm_dtype=text.text("mamba_ssm_dtype"))
 
 
 def _attention_interval(given: CacheText) -> list[str]:
@@ -121,7 +111,7 @@ def _granite_hybrid(given: CacheText, prefix: str) -> CacheShape:
         ),
     )
     full = [i for i, kind in enumerate(kinds) if kind == "full_attention"]
-    return _shape(mamba, _attention(given, f"{name}.self_attn.attn", full))
+    return _shape(mamba, attention(given, f"{name}.self_attn.attn", full))
 
 
 def _jamba(given: CacheText, prefix: str) -> CacheShape:
@@ -140,7 +130,7 @@ def _jamba(given: CacheText, prefix: str) -> CacheShape:
         ),
     )
     mamba = mamba.model_copy(update={"name": f"{name}.mixer"})
-    return _shape(mamba, _attention(given, f"{name}.attn", [i for i in every if i % period == offset]))
+    return _shape(mamba, attention(given, f"{name}.attn", [i for i in every if i % period == offset]))
 
 
 def _kimi_linear(given: CacheText, prefix: str) -> CacheShape:
@@ -165,7 +155,7 @@ def _kimi_linear(given: CacheText, prefix: str) -> CacheShape:
             has_gate_bound=inner.get("gate_lower_bound") is not None,
         ),
     )
-    attention = CacheLayers(
+    of_heads = CacheLayers(
         name=name,
         layers=tuple(i for i in every if i + 1 in full),
         kind="mla",
@@ -173,7 +163,7 @@ def _kimi_linear(given: CacheText, prefix: str) -> CacheShape:
         num_kv_heads=1,
         head_size=given.needed("kv_lora_rank") + (given.sizes.qk_rope_head_dim or 0),
     )
-    return _shape(linear, attention)
+    return _shape(linear, of_heads)
 
 
 FAMILIES: Mapping[str, Callable[[CacheText, str], CacheShape]] = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -100,3 +100,18 @@ class CacheText:
             (tuple(i for i in every if i not in slides), None),
         ]
         return tuple(make(layers, window) for layers, window in sorted(g for g in groups if g[0]))
+
+
+def attention(
+    given: CacheText, name: str, layers: Sequence[int], *, window: int | None = None, chunk: int | None = None
+) -> CacheLayers:
+    """Attention layers of the model's own heads."""
+    return CacheLayers(
+        name=name,
+        layers=tuple(layers),
+        num_heads=given.sizes.num_attention_heads,
+        num_kv_heads=given.sizes.num_kv_heads,
+        head_size=given.sizes.head_size,
+        sliding_window=window,
+        attention_chunk_size=chunk,
+    )

@@ -12,6 +12,7 @@ from functools import cache
 from typing import Any
 
 from ..errors import InputError, shorten
+from ..model_shape import MOST_LAYERS
 from ..releases import table
 
 MAX_INT = 2**31 - 1
@@ -94,7 +95,7 @@ class ConfigNode:
 
     def integer(self, key: str, *, low: int = 0) -> int | None:
         """The whole number of `key`, at least `low`, or None."""
-        return checked_int(self.get(key), self.at(key), low=low)
+        return checked_int(self.get(key), self.at(key), low=low, high=_most(key))
 
     def first_integer(self, keys: Iterable[str]) -> int | None:
         """The whole number of the first of `keys` that the class has, as vllm/config/utils.py:132-158 looks."""
@@ -103,7 +104,7 @@ class ConfigNode:
                 value = self.get(key)
                 if isinstance(value, list):
                     value = value[0] if value else None
-                return checked_int(value, self.at(key))
+                return checked_int(value, self.at(key), high=_most(key))
         return None
 
     def flag(self, key: str) -> bool | None:
@@ -141,8 +142,13 @@ class ConfigNode:
         return None if given is None else [_RENAMED_LAYER_TYPES.get(name, name) for name in given]
 
 
-def checked_int(value: Any, where: str, *, low: int = 0) -> int | None:
-    """`value` as a whole number in [low, MAX_INT]; a float without fraction counts.
+def _most(key: str) -> int:
+    """A layer has its own entry in every table, so that a count of them is not any number."""
+    return MOST_LAYERS if "layers" in key else MAX_INT
+
+
+def checked_int(value: Any, where: str, *, low: int = 0, high: int = MAX_INT) -> int | None:
+    """`value` as a whole number in [low, high]; a float without fraction counts.
 
     Raises:
         InputError: CG912 no such number.
@@ -153,7 +159,7 @@ def checked_int(value: Any, where: str, *, low: int = 0) -> int | None:
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int):
         raise bad_value(where, f"a whole number expected, got {shorten(value, 40)}")
-    if not low <= value <= MAX_INT:
+    if not low <= value <= high:
         shown = str(value) if abs(value) < 10**20 else "a number of over 20 digits"
-        raise bad_value(where, f"a number from {low} to {MAX_INT} expected, got {shown}")
+        raise bad_value(where, f"a number from {low} to {high} expected, got {shown}")
     return value

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import stat
+from codecs import BOM_UTF8
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +15,17 @@ MAX_BYTES = 16 * 2**20
 """Largest configuration file that is read; the largest published ones are under 4 MiB."""
 
 
-def read_object(path: Path) -> dict[str, Any]:
+def read_object(path: Path, *, marked: bool = False) -> dict[str, Any]:
     """The JSON object in `path`.
+
+    Args:
+        marked: a byte order mark before it is left out; Transformers and vLLM refuse a configuration with one.
 
     Raises:
         InputError: CG910 cannot be read, CG911 not a JSON object, CG914 over MAX_BYTES.
     """
-    return parse_object(_read_bytes(path), where=shown(path))
+    data = _read_bytes(path)
+    return parse_object(data.removeprefix(BOM_UTF8) if marked else data, where=shown(path))
 
 
 def read_list(path: Path) -> list[Any]:
@@ -131,7 +136,7 @@ def _too_large(path: Path) -> InputError:
         f"{shown(path)} is larger than {MAX_BYTES // 2**20} MiB",
         code="CG914",
         where=shown(path),
-        fix="a config.json is a few kB; weights are not read",
+        fix="give the config.json, which has a few kB; weights are not read",
     )
 
 

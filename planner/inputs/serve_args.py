@@ -112,7 +112,19 @@ def parse_serve(
     release = canonical(release)
     check_length(tokens)
     style, start = _style(tokens)
-    return _Parse(flag_table(release), style, files, configs, env or {}).run(tokens_of(tokens[start:], start))
+    try:
+        return _Parse(flag_table(release), style, files, configs, env or {}).run(tokens_of(tokens[start:], start))
+    except ArgumentRefused as error:
+        error.where = error.where or _word_at(tokens, error.place)
+        raise
+
+
+def _word_at(tokens: Sequence[str], place: Place | None) -> str:
+    """The word that a refusal points at, as an error shows it."""
+    if place is None or place.line or not 0 <= place.token < len(tokens):
+        return "--config" if place is not None and place.line else "vllm serve"
+    word = " ".join(tokens[place.token].split())
+    return shorten(word, 60) if word else repr(tokens[place.token][:20])
 
 
 def check_length(tokens: Sequence[str]) -> None:
@@ -122,6 +134,7 @@ def check_length(tokens: Sequence[str]) -> None:
         raise InputError(
             "the command line is longer than a system passes to a program",
             code="CG914",
+            where="the line",
             fix="put long settings into the file of --config",
         )
 
@@ -141,6 +154,7 @@ def _style(tokens: Sequence[str]) -> tuple[str, int]:
     raise InputError(
         f"{shorten(' '.join(tokens[:3]) or 'an empty line', 60)!r} does not start a vLLM server",
         code="CG905",
+        where="the line",
         fix=f"write `vllm serve MODEL ...` or `python -m {SERVER_MODULE} --model MODEL ...`",
     )
 

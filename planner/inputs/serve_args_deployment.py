@@ -154,7 +154,12 @@ class _Asked:
     def _speculative(self) -> dict[str, Any]:
         given = self.args.values.get("speculative_config")
         if given is not None and not isinstance(given, dict):
-            raise _refused("--speculative-config", "--speculative-config is not a JSON object", "ValidationError")
+            raise _refused(
+                "--speculative-config",
+                "--speculative-config is not a JSON object",
+                "ValidationError",
+                """write --speculative-config '{"method": "ngram", "num_speculative_tokens": 3}'""",
+            )
         config = dict(given or {})
         for dest, key in SPECULATIVE:
             value = self.args.values.get(dest)

@@ -176,7 +176,7 @@ def _graph_modes(flag: Flag, error: Exception) -> str | None:
     if not isinstance(error, KeyError) or flag.config_class != "CompilationConfig":
         return None
     modes = ("NONE", "PIECEWISE", "FULL", "FULL_DECODE_ONLY", "FULL_AND_PIECEWISE")
-    return did_you_mean(str(error.args[0]), modes) or f"known: {', '.join(modes)}"
+    return did_you_mean(str(error.args[0]), modes) or f"give one of {', '.join(modes)}"
 
 
 def _check_choice(flag: Flag, value: Any, found: Found) -> None:
@@ -194,7 +194,7 @@ def _check_choice(flag: Flag, value: Any, found: Found) -> None:
 def _instead(flag: Flag, value: Any) -> str:
     """What to give in the place of a value that is none of the choices."""
     known = [str(choice) for choice in flag.choices if choice is not None]
-    listed = f"known: {', '.join(known)}"
+    listed = f"give one of {', '.join(known)}"
     if means_nothing(flag, value):
         return "leave it out: without it there is none"
     if isinstance(value, (int, float)) or str(value).lstrip("-").isdigit():

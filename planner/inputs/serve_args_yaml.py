@@ -73,7 +73,7 @@ class ConfigFile:
                 f"{shown(name.text)} is longer than {MAX_CHARS // 1024} KiB",
                 code="CG914",
                 where=shown(name.text),
-                fix="a file of settings is a few kB",
+                fix="give the file of settings alone; it has a few kB",
             )
         return text
 

@@ -54,8 +54,9 @@ def named_model(name: str, runner: str = "auto") -> NamedModel:
         InputError: the model is here or in the catalogue, and its files cannot be used.
     """
     from .catalogue import load, load_model
+    from .secret_shapes import hidden
 
-    said = shorten(shown(name), 80)
+    said = shorten(hidden(shown(name)), 80)
     try:
         return NamedModel(said, load_model(name, runner=runner))
     except InputError as error:

@@ -11,6 +11,7 @@ from typing import Any
 
 from ..errors import InputError, did_you_mean, shorten
 from ..light_dataclass import dataclass
+from .safe_json import exists, shown
 
 NAMES = ("cgplan.toml", "pyproject.toml")
 """Names of the files; of two in one folder the first counts."""
@@ -100,8 +101,9 @@ def _load(path: Path, must_speak: bool) -> Settings | None:
     try:
         with path.open("rb") as file:
             raw = file.read(LARGEST + 1)
-    except OSError as error:
-        raise _wrong(f"cannot be read: {error.strerror or error}", str(path), "give a readable file") from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise _wrong(f"cannot be read: {reason}", str(path), "give a readable file") from None
     if len(raw) > LARGEST:
         raise _wrong("is larger than any settings", str(path), "give a cgplan.toml or a pyproject.toml")
     if own and b"cgplan" not in raw:
@@ -142,14 +144,14 @@ def _read(document: Mapping[str, Any], path: Path) -> Settings:
             raise _wrong(
                 f"unknown setting {shorten(key, 40)!r}",
                 str(path),
-                did_you_mean(key, READERS) or f"settings: {', '.join(READERS)}",
+                did_you_mean(key, READERS) or f"give one of {', '.join(READERS)}",
             )
         try:
             read = reader(value)
         except ValueError as error:
             raise _wrong(f"{key} is not {error}", f"{path}: {key}", EXAMPLES[key]) from None
         found[key.replace("-", "_")] = read
-    if "model" in found and (path.parent / found["model"]).exists():
+    if "model" in found and exists(path.parent / found["model"]):
         found["model"] = str(path.parent / found["model"])
     return Settings(**found)
 
@@ -267,13 +269,17 @@ def _piece(piece: str) -> str:
     if piece in ("*", "?"):
         return "[^/]*" if piece == "*" else "[^/]"
     if len(piece) > 1:
-        inner = re.sub(r"([\\\[\]&~|])", r"\\\1", piece[1:-1])
-        return f"[^/{inner[1:]}]" if inner.startswith("!") else f"[{inner}]"
+        # Python warns of what may come to mean a set in a set: --, &&, ~~ and ||.
+        inner = re.sub(r"([\\\[\]&~|])", r"\\\1", piece[1:-1].removeprefix("!")).replace("--", r"-\-")
+        if piece[1] != "!":
+            return f"[{inner}]"
+        # Behind the slash a dash at the beginning would make a range.
+        return "[^/" + ("\\" + inner if inner.startswith("-") else inner) + "]"
     return re.escape(piece)
 
 
 def _wrong(message: str, where: str, fix: str) -> InputError:
-    return InputError(f"settings: {message}", code="CG970", where=where, fix=fix)
+    return InputError(f"settings: {message}", code="CG970", where=shown(where), fix=fix)
 
 
 def as_options(settings: Settings) -> Iterable[tuple[str, Any]]:

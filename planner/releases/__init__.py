@@ -74,7 +74,7 @@ def canonical(release: str) -> str:
     Raises:
         InputError: not a supported release; the nearest ones are named.
     """
-    text = release.removeprefix("v")
+    text = release.removeprefix("v") if isinstance(release, str) else repr(release)
     if text in SUPPORTED:
         return text
     # Imported where a release is not one of SUPPORTED: the module takes a short command a hundredth of its life.
@@ -91,7 +91,7 @@ def canonical(release: str) -> str:
                 return known
     near = nearest(text)
     raise InputError(
-        f"vLLM release {release[:40]!r} is not known to cgplan; the nearest is {near}",
+        f"vLLM release {text[:40]!r} is not known to cgplan; the nearest is {near}",
         code="CG801",
         where="--vllm",
         fix=f"--assume-release {near} answers by its rules; releases known: {', '.join(SUPPORTED)}",

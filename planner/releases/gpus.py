@@ -19,6 +19,13 @@ def gpu(name: str) -> Gpu:
     Raises:
         InputError: CG904, no such GPU; the nearest names are given.
     """
+    if not isinstance(name, str):
+        raise InputError(
+            f"the name of a GPU is a text, not {type(name).__name__}",
+            code="CG904",
+            where="--gpu",
+            fix='as in gpu("h100")',
+        )
     entry = _by_name().get(_fold(name))
     if entry is None:
         known = [alias for record in _entries() for alias in [*record["aliases"], record["name"]]]

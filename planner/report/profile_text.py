@@ -240,7 +240,7 @@ def _show_times(out: Console, steps: Sequence[Mapping[str, Any]], bound: int | N
     out.print(Text(text))
     bare = [str(step["num_tokens"]) for step in shown if step["full"] is None and step["piecewise"] is None]
     if bare:
-        text = f"No graph of {', '.join(bare)} tokens was captured: only eager steps were timed; --sample all has all."
+        text = f"Timed eager only, as no graph of that size was captured (--sample all has all): {', '.join(bare)}"
         out.print(Text(text, style="faint"))
 
 

@@ -9,11 +9,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..deployment import Deployment
+from ..env_switches import int_switch
 from ..releases import facts, holds
 from ..trace import Rule, Trace
 from ..vocabulary import CompilationMode, CUDAGraphMode, Runner
 from .dynamic_sd import Steps
-from .environment import int_switch
 from .speculation import Speculation
 
 Passes = dict[str, bool]

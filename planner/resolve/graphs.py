@@ -97,5 +97,5 @@ def check_batch(num_tokens: object, num_reqs: object, max_query_len: object, num
             f"num_reqs: {num_reqs} requests have no {num_tokens} tokens",
             code="CG903",
             where="num_reqs",
-            fix="each request of a batch has a token at least",
+            fix="give one token a request at least",
         )

@@ -5,14 +5,14 @@ Source: vllm/config/vllm.py:2222-2293 @ 0.33.0.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ..deployment import Deployment
+from ..env_switches import int_switch
 from ..errors import StartupError
 from ..releases import canonical
 from ..releases import facts as facts_of
 from ..trace import Rule
-from .environment import int_switch
 
 HYBRID_MANAGER = Rule(
     "CG580",
@@ -64,5 +64,6 @@ def _connector_forbids(deployment: Deployment) -> bool:
     names = [transfer.kv_connector]
     if names == ["MultiConnector"] and known:
         inner = transfer.kv_connector_extra_config.get("connectors")
-        names = [part.get("kv_connector", "") for part in inner] if isinstance(inner, list) else []
+        parts = inner if isinstance(inner, list) else []
+        names = [part.get("kv_connector", "") if isinstance(part, Mapping) else "" for part in parts]
     return not all(name in known for name in names)

@@ -10,10 +10,15 @@ from .coverage import UNREACHABLE
 from .levels import LEVEL_CUDAGRAPHS
 
 
-def lowered(requested: CUDAGraphMode, final: CUDAGraphMode, decisions: Sequence[Decision]) -> Finding | None:
+def lowered(
+    requested: CUDAGraphMode, final: CUDAGraphMode, decisions: Sequence[Decision], fix: str | None = None
+) -> Finding | None:
     """That the mode is not the one asked for, under the code of the rule that decided it.
 
     A mode that only the optimisation level stands for is worth a warning where decode batches lose their FULL graph.
+
+    Args:
+        fix: what keeps it, where that was looked for; else what the rule's page says.
     """
     if requested is final:
         return None
@@ -25,7 +30,7 @@ def lowered(requested: CUDAGraphMode, final: CUDAGraphMode, decisions: Sequence[
     keeps_full = final.decode_mode is CUDAGraphMode.FULL or requested.decode_mode is not CUDAGraphMode.FULL
     severity = "info" if by_level and keeps_full and final is not CUDAGraphMode.NONE else "warning"
     message = f"cudagraph_mode {requested} becomes {final}. {last.why}"
-    return Finding(last.code, severity, message, RULES[last.code].instead, "-cc.cudagraph_mode")
+    return Finding(last.code, severity, message, fix or RULES[last.code].instead, "-cc.cudagraph_mode")
 
 
 def unreachable(count: int) -> Finding | None:

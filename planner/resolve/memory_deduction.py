@@ -8,10 +8,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ..deployment import Deployment
+from ..env_switches import int_switch
 from ..releases import canonical, facts
 from ..trace import Rule
 from ..vocabulary import CUDAGraphMode, Runner
-from .environment import int_switch
 
 VARIABLE = "VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS"
 
@@ -22,6 +22,8 @@ DEDUCTED = Rule(
     example="Graphs estimated at 2 GiB: the KV cache is 2 GiB smaller at the same --gpu-memory-utilization.",
     instead="Raise --gpu-memory-utilization by the estimate, or set VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS=0.",
     source="vllm/v1/worker/gpu_worker.py:707-757",
+    history="until 0.19.1 only with VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS=1, by default since 0.20.2; runner V2's"
+    " estimate was 0 until 0.28.0 (CG503)",
 )
 V2_ESTIMATES = Rule(
     "CG503",

@@ -263,11 +263,12 @@ def demands_piecewise(connector: str, extra: Mapping[str, Any], facts: Mapping[s
     children = extra.get(facts["multi"].get(connector, ""), ())
     if not isinstance(children, (list, tuple)):
         return False
-    return any(
-        isinstance(child, Mapping)
-        and demands_piecewise(str(child.get("kv_connector")), child.get("kv_connector_extra_config") or {}, facts)
-        for child in children
-    )
+    return any(isinstance(child, Mapping) and _child_demands(child, facts) for child in children)
+
+
+def _child_demands(child: Mapping[str, Any], facts: Mapping[str, Any]) -> bool:
+    inner = child.get("kv_connector_extra_config")
+    return demands_piecewise(str(child.get("kv_connector")), inner if isinstance(inner, Mapping) else {}, facts)
 
 
 def settle_eager(engine: Engine) -> None:

@@ -60,6 +60,6 @@ def check(engine: Engine) -> None:
 def _instead(rule: Rule, value: str, known: Sequence[str]) -> str:
     if value.casefold() in ("none", "null", ""):
         return "leave it out; without it the checkpoint decides"
-    return (did_you_mean(value, known) or f"known: {', '.join(known)}") + (
+    return (did_you_mean(value, known) or f"give one of {', '.join(known)}") + (
         FROM_A_PLUGIN if rule is QUANTIZATION else ""
     )

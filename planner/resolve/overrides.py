@@ -22,6 +22,8 @@ class Overrides:
             they decide at import (FlashAttention's level) does not see VLLM_BATCH_INVARIANT.
         drafter_always_has_graphs: a standalone draft model has graphs on V1 in every release.
         unavailable_backends: attention backends that the installed vLLM cannot import.
+        runs_kernels: False: nothing is run on the GPU, so that missing kernels end nothing, as in recorded answers of
+            vLLM's configuration alone.
     """
 
     support: AttentionCGSupport | None = None
@@ -33,6 +35,7 @@ class Overrides:
     imported_before_env: bool = False
     drafter_always_has_graphs: bool = False
     unavailable_backends: tuple[str, ...] = ()
+    runs_kernels: bool = True
 
 
 NONE = Overrides()

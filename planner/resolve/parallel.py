@@ -170,7 +170,7 @@ def check_world(engine: Engine) -> None:
             DCP,
             f"decode context parallel size {dcp} fits neither 1, {pcp} nor {tp * pcp}",
             "--decode-context-parallel-size",
-            f"use one of {sorted({1, pcp, tp * pcp})}",
+            f"use one of {', '.join(map(str, sorted({1, pcp, tp * pcp})))}",
         )
     thresholds = (d.dbo_decode_token_threshold, d.dbo_prefill_token_threshold)
     if engine.has(UBATCH_THRESHOLD) and engine.use_ubatching and min(thresholds) < engine.num_ubatches:

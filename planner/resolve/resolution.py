@@ -88,6 +88,7 @@ class Resolution:
     noted: tuple[Finding, ...] = ()
     assumptions: tuple[str, ...] = ()
     not_modelled: tuple[str, ...] = ()
+    mode_fix: str | None = None
 
     @property
     def decode_mode(self) -> CUDAGraphMode:
@@ -188,7 +189,7 @@ class Resolution:
     def findings(self) -> tuple[Finding, ...]:
         """What the operator should know: what the rules noted, then what the graphs leave uncovered."""
         lost = (
-            losses.lowered(self.requested_mode, self.cudagraph_mode, self.decisions),
+            losses.lowered(self.requested_mode, self.cudagraph_mode, self.decisions, self.mode_fix),
             losses.unreachable(len(self.unreachable)),
         )
         return (*self.noted, *(finding for finding in lost if finding is not None), *self._uncovered())

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NoReturn
 
+from ..env_switches import int_switch
 from ..errors import StartupError
 from ..trace import Rule
 from ..vocabulary import Runner
-from .environment import int_switch
 from .mode import uses_hisparse
 from .runner_support import drafts_on_v2_only, v1_lacks, v2_lacks
 

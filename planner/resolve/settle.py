@@ -25,6 +25,7 @@ from . import (
     summary,
 )
 from .backends import BackendChoice, choose_backends
+from .backends.own_kernels import check_own_attention
 from .drafter import Drafter
 from .dynamic_sd import ScheduleError
 from .dynamic_sd import steps as schedule_steps
@@ -130,7 +131,7 @@ def _backend(engine: Engine, overrides: Overrides) -> BackendChoice:
     if support is None:
         support = engine.deployment.attention_support
     if support is None:
-        return choose_backends(
+        chosen = choose_backends(
             engine.deployment,
             dtype=engine.dtype,
             trace=engine.trace,
@@ -138,6 +139,9 @@ def _backend(engine: Engine, overrides: Overrides) -> BackendChoice:
             unavailable=overrides.unavailable_backends,
             imported_before_env=overrides.imported_before_env,
         )
+        if overrides.runs_kernels:
+            check_own_attention(engine.deployment, chosen)
+        return chosen
     weakest = None if support is AttentionCGSupport.ALWAYS else "your backend"
     return BackendChoice(groups=(), support=support, weakest=weakest, name="given", rejected=())
 
@@ -317,7 +321,7 @@ def _query_lens(engine: Engine, final: CUDAGraphMode, sizes: Sequence[int]) -> t
         found = schedule_steps(speculation.schedule, engine.max_num_seqs, speculation.num_speculative_tokens)
     except ScheduleError as error:
         raise StartupError(
-            f"the dynamic speculative schedule is invalid: {error}",
+            f"the dynamic speculative schedule cannot be used: {error}",
             code=SCHEDULE_INVALID.code,
             stage="v2_manager_init",
             raised_as="ValueError",

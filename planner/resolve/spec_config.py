@@ -180,7 +180,7 @@ def _method(engine: Engine, options: SpeculativeOptions) -> str:
             METHOD,
             f"unknown speculative method {method[:60]}",
             "--spec-method",
-            did_you_mean(method, known) or f"known: {', '.join(facts['methods'])}",
+            did_you_mean(method, known) or f"give one of {', '.join(facts['methods'])}",
         )
     return method
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from ..errors import CgplanError
-from ..memory.budget.budget import Measured, StageBudget
+from ..memory.budget.budget import StageBudget
+from ..memory.budget.measured import Measured
 from ..memory.estimates import Interval, exactly
 from ..memory.plan import Capacity, CapacityPlan, capacity_in, plan_of
 from ..memory.request import MemoryRequest
@@ -15,9 +16,9 @@ from ..resolve import Resolution, resolve
 from ..trace import Finding
 from ..vocabulary import CUDAGraphMode
 from .deployment import Served, other_gpu, runner_of
-from .known import GIB, ROUNDING, transient
+from .known import GIB, ROUNDING, sized, transient
 from .record import Rank, Start
-from .rules import DIFFERENT_GRAPHS, OUTSIDE_BOUNDS
+from .rules import DIFFERENT_GRAPHS, OTHER_REQUESTS, OUTSIDE_BOUNDS, PLUGIN
 from .stages import engine_of, kv_bytes_by_stage, stage_of
 
 Verdict = Literal["exact", "inside", "outside", "same", "different"]
@@ -99,13 +100,46 @@ def compare(start: Start, served: Served) -> Comparison:
             plan = plan_of(served.deployment, request, advise=False)
         except CgplanError as error:
             why_not, fix = error.message, error.fix
-    rows = (*_graph_rows(start, resolution), *_memory_rows(start, plan), *_engine_rows(start, served, resolution))
+    rows = (
+        *_graph_rows(start, served, resolution),
+        *_memory_rows(start, plan),
+        *_engine_rows(start, served, resolution),
+    )
     other = other_gpu(start, served.deployment)
-    findings = (*([other] if other is not None else []), *_findings(rows))
+    findings = (*served.findings, *_findings(rows, served))
+    if other is not None:
+        findings = (other, *(finding for finding in findings if finding.code != OUTSIDE_BOUNDS.code))
+    if start.platform_plugin is not None:
+        findings = (plugin_finding(start), *served.findings)
     return Comparison(served, resolution, plan, rows, findings, why_not, fix)
 
 
-def _graph_rows(start: Start, resolution: Resolution) -> Iterator[Row]:
+def plugin_finding(start: Start) -> Finding:
+    """That the plan is by the rules of another platform, and what the log itself says."""
+    name = start.platform_plugin
+    text = (
+        f"{name} is the platform, one of a plugin: it may change mode, backend and memory, and the plan is by CUDA's"
+        " rules, so it does not hold"
+    )
+    if start.cudagraph_mode is not None:
+        text += f"; the mode is that of the engine's own line, {start.cudagraph_mode}"
+    size = sized(start, "data_parallel_size")
+    if start.cudagraph_mode == "NONE" and size is not None and size > 1:
+        text += f", with data parallelism of {size}, for which plugins are known to switch graphs off"
+    return Finding(PLUGIN.code, "warning", text, PLUGIN.instead)
+
+
+def _graph_rows(start: Start, served: Served, resolution: Resolution) -> Iterator[Row]:
+    """What was asked for as the log has it is not held against the log, where nothing changed it; nor are graphs from
+    which the plan's requests were solved back."""
+    for row in _of_graphs(start, resolution):
+        if served.is_solved and row.unit == "graphs":
+            continue
+        if not (served.of_the_log and row.verdict == "same" and row.key in ("cudagraph_mode", "capture_sizes")):
+            yield row
+
+
+def _of_graphs(start: Start, resolution: Resolution) -> Iterator[Row]:
     if start.cudagraph_mode is not None:
         yield _words("CUDA graph mode", "cudagraph_mode", resolution.cudagraph_mode.value, start.cudagraph_mode)
     shown = runner_of(start)
@@ -271,7 +305,10 @@ def _capacity(served: Served, resolution: Resolution, sizes: list[int]) -> Capac
         return None
 
 
-def _findings(rows: tuple[Row, ...]) -> Iterator[Finding]:
+def _findings(rows: tuple[Row, ...], served: Served) -> Iterator[Finding]:
+    """Where they part. Graphs of other requests are told by what they come of."""
+    told = any(finding.code == OTHER_REQUESTS.code for finding in served.findings)
+    rows = tuple(row for row in rows if not (told and row.unit == "graphs"))
     parted = [row for row in rows if row.verdict == "different"]
     if parted:
         text = "; ".join(f"{row.name}: {row.said} planned, {row.found} in the log" for row in parted)

@@ -10,6 +10,7 @@ from ..inputs.launches.asked import Context
 from ..memory.kv.capacity import KVCacheTooSmall
 from ..memory.limits import constraints
 from ..memory.plan import capacity_in
+from ..resolve.other_backend import remedy
 from ..trace import Finding
 from .against_plan import Comparison, compare
 from .corrected import Correction, correct
@@ -18,6 +19,8 @@ from .diagnosis import Diagnosis, came_up, diagnose, unfinished, with_findings
 from .findings import findings_of
 from .known import release_of
 from .record import Start, StartupLog
+from .rules import OTHER_GPU
+from .scene import down
 from .stages import kv_bytes_by_stage
 from .warnings import explained
 
@@ -74,21 +77,29 @@ def analyse(log: StartupLog, context: Context | None = None) -> tuple[StartRepor
 def report_of(start: Start, number: int, starts: Sequence[Start], context: Context | None) -> StartReport:
     """The report of one of `starts`."""
     comparison = compare(start, served(start, context)) if context is not None else None
-    needed, beside = (needed_of(comparison), beside_of(comparison)) if start.crash is not None else (None, None)
-    diagnosis = diagnose(start, starts, needed, beside)
+    diagnosis = None
+    if start.crash is not None:
+        diagnosis = diagnose(start, starts, needed_of(comparison), beside_of(comparison), most_of(comparison))
     if diagnosis is not None and comparison is not None:
         diagnosis = with_findings(diagnosis, _constraints(start, comparison))
     corrections = tuple(found for rank in start.ranks if (found := correct(start, rank)) is not None)
     ended = unfinished(start)
     findings = [
         *findings_of(start, comparison),
-        *explained(start),
+        *explained(start, _mode_fix(comparison)),
         *(comparison.findings if comparison is not None else ()),
         *([ended] if ended is not None else []),
     ]
     return StartReport(
         start, number, release_of(start), came_up(start), diagnosis, comparison, corrections, _pressing(findings)
     )
+
+
+def _mode_fix(comparison: Comparison | None) -> str | None:
+    """What keeps a mode that the attention backend lowers, as `check` says it; None: nothing is lowered."""
+    if comparison is None or comparison.resolution is None or comparison.served.deployment is None:
+        return None
+    return remedy(comparison.served.deployment, comparison.resolution)
 
 
 def needed_of(comparison: Comparison | None) -> int | None:
@@ -110,6 +121,17 @@ def beside_of(comparison: Comparison | None) -> int | None:
     if budget is None or not budget.stages:
         return None
     return max(stage.activation.best + stage.graphs.best for stage in budget.stages) + MARGIN
+
+
+def most_of(comparison: Comparison | None) -> float | None:
+    """The largest share of the GPU that is surely free before the start, two decimals, as `plan` and `check` name it;
+    None: not known, or the plan is of another GPU."""
+    budget = comparison.plan.budget if comparison is not None and comparison.plan is not None else None
+    if comparison is None or budget is None or not budget.total.high:
+        return None
+    if any(finding.code == OTHER_GPU.code for finding in comparison.findings):
+        return None
+    return down(budget.free.low / budget.total.high)
 
 
 def _constraints(start: Start, comparison: Comparison) -> list[Finding]:

@@ -9,9 +9,9 @@ from typing import Any
 
 from ..deployment import Deployment
 from ..inputs.serve_args_flags import Flag, flag_table
-from ..inputs.vllm_logs.reprs import parse_settings
 from ..sections import CompilationOptions
 from .record import Start
+from .reprs import parse_settings
 
 MEMORY = (
     "gpu_memory_utilization",
@@ -80,15 +80,10 @@ def _add_of_ranks(start: Start, given: dict[str, Any], assumptions: list[str]) -
     if share is not None and "gpu_memory_utilization" not in given:
         given["gpu_memory_utilization"] = share
         assumptions.append(f"gpu_memory_utilization {share:g}, as the log has it")
-    if "max_num_seqs" in given or "speculative_config" in given:
-        return
-    for rank in start.ranks:
-        largest = {one.kind: one.largest for one in rank.profiled if one.largest is not None}
-        full, piecewise = largest.get("FULL"), largest.get("PIECEWISE")
-        if full is not None and piecewise is not None and full < piecewise:
-            given["max_num_seqs"] = full
-            assumptions.append(f"max_num_seqs {full}, the largest decode batch that has a FULL graph")
-            return
+    length = start.concurrency_length
+    if length is not None and "max_model_len" not in given:
+        given["max_model_len"] = length
+        assumptions.append(f"max_model_len {length}, for which the log says the concurrency")
 
 
 def model_of(start: Start) -> str | None:

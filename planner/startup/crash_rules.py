@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from ..input_rules import OWN
 from ..trace import Rule
+from . import serving_rules
 
 PROFILE_RUN = Rule(
     "CG512",
@@ -94,8 +95,9 @@ MEMORY_ACCESS = Rule(
     "CG821",
     title="A kernel ended with an error, and CUDA cannot go on after it.",
     why="Illegal memory accesses and failed assertions come up at the next call, often far from their cause.",
-    example="Decode context parallelism with FULL graphs on 0.13: a few steps after the start.",
-    instead="Try -cc.cudagraph_mode=PIECEWISE, then --enforce-eager: where that helps, a captured graph is at fault.",
+    example="Decode context parallelism with FULL graphs before 0.14: a few steps after the start.",
+    instead="Try -cc.cudagraph_mode=PIECEWISE, then --enforce-eager: where that helps, a captured graph is at fault,"
+    " and a newer release may have it mended.",
     source=OWN,
 )
 FILES = Rule(
@@ -154,6 +156,8 @@ PAGES = {
     "memory_access": MEMORY_ACCESS.code,
     "files": FILES.code,
     "out_of_memory": OUT_OF_MEMORY.code,
+    "timed_out": serving_rules.TIMED_OUT.code,
+    "process_died": serving_rules.PROCESS_DIED.code,
     "wrapper": WRAPPER.code,
     "unknown": UNKNOWN.code,
 }
@@ -177,8 +181,10 @@ def page_of(kind: str, values: Mapping[str, int | float | str], step: str = "") 
     """The code of a crash.
 
     Args:
-        step: of the start, a key of OOM_PAGES; where memory ran out.
+        step: "serving", or of the start, a key of OOM_PAGES.
     """
+    if step == "serving" and kind in serving_rules.PAGES:
+        return serving_rules.PAGES[kind]
     if kind == "out_of_memory":
         return OOM_PAGES[step]
     number = values.get("number")

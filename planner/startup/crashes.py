@@ -1,4 +1,4 @@
-"""What ended a start, by the words of the exception: texts of vLLM 0.19.1 to 0.33.0, of torch and of NCCL.
+"""What ended a start or a server, by the words of the exception: texts of vLLM 0.19.1 to 0.33.0, of torch and of NCCL.
 
 Numbers come out in bytes, tokens and blocks. vLLM prints GiB with two decimals, so such bytes are within 0.005 GiB.
 Sources: vllm/v1/core/kv_cache_planning.py:50-87, vllm/v1/worker/utils.py:716-772, vllm/v1/worker/gpu_worker.py:640-757,
@@ -138,11 +138,13 @@ _TEXTS = (
         r"(?:CUDA|HIP|XPU) out of memory|CUDA error: out of memory|OutOfMemoryError|CUBLAS_STATUS_ALLOC_FAILED"
         r"|cudaErrorMemoryAllocation",
     ),
+    _text("timed_out", r"RPC call to (?P<method>\w{1,80}) timed out"),
+    _text("process_died", r"died unexpectedly(?: \(exit code: (?P<exit_code>-?[0-9]{1,5})\))?"),
     _text(
         "wrapper",
         r"Engine core initialization failed|Frontend process failed during engine core initialization"
         r"|WorkerProc initialization failed|Executor failed|Engine process failed to start|EngineDeadError"
-        r"|EngineCore failed to start",
+        r"|EngineCore failed to start|EngineCore encountered a",
     ),
 )  # fmt: skip
 

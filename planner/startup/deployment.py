@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 from ..deployment import Deployment
 from ..errors import CgplanError, InputError, shorten
 from ..inputs.launches import launch_of
 from ..inputs.launches.asked import Asked, Context, ask
-from ..memory.budget.budget import MemoryFlags
+from ..memory.budget.budget import MemoryFlags, reserve_of
 from ..releases import table
 from ..releases.gpus import records
 from ..resolve import resolve
 from ..trace import Finding
 from .arguments import arguments_of, model_of, words_of
-from .known import GIB, gib, release_assumed, release_of, total_of
+from .known import GIB, gib, gpu_memory, release_assumed, release_of
 from .record import Start
 from .rules import OTHER_GPU
+from .solved import settle
 
+GRAPHS = ("compilation_config", "cudagraph_capture_sizes", "max_cudagraph_capture_size", "enforce_eager")
+"""Settings of a user that say what graphs there are."""
 RUNNER_VARIABLE = "VLLM_USE_V2_MODEL_RUNNER"
 TOTAL_GAP = GIB + GIB // 4
 """By how much the driver's figure of a GPU's memory is above CUDA's, which is what logs print, on most machines."""
@@ -38,6 +40,9 @@ class Served:
         assumptions, ignored: one line each.
         why_not: why there is no deployment, or no budget; None: there is.
         fix: what would change that.
+        findings: where the log does not agree with what was said of it.
+        of_the_log: mode and sizes were asked for as the engine's line has them, for the log has no arguments.
+        is_solved: requests or drafts were solved back from the graphs that the log counts.
     """
 
     deployment: Deployment | None
@@ -48,6 +53,9 @@ class Served:
     ignored: tuple[str, ...] = ()
     why_not: str | None = None
     fix: str | None = None
+    findings: tuple[Finding, ...] = ()
+    of_the_log: bool = False
+    is_solved: bool = False
 
 
 def served(start: Start, context: Context) -> Served:
@@ -82,10 +90,10 @@ def served(start: Start, context: Context) -> Served:
     if asked.served is None:
         reason = asked.problem.message if asked.problem is not None else "the arguments of the log cannot be read"
         return Served(None, assumptions=tuple(assumptions), why_not=reason)
-    return _known(start, asked, given, [*assumptions, *asked.assumptions])
+    return _known(start, asked, context, [*assumptions, *asked.assumptions])
 
 
-def _known(start: Start, asked: Asked, given: dict[str, Any], assumptions: list[str]) -> Served:
+def _known(start: Start, asked: Asked, context: Context, assumptions: list[str]) -> Served:
     assert asked.served is not None
     found = asked.served
     named = found.model
@@ -97,6 +105,9 @@ def _known(start: Start, asked: Asked, given: dict[str, Any], assumptions: list[
         )  # fmt: skip
     deployment = _with_runner(found.deployment, start, assumptions)
     values = asked.args.values if asked.args is not None else {}
+    settled = settle(start, deployment, context.settings)
+    deployment = settled.deployment
+    assumptions += settled.assumptions
     length = values.get("max_model_len")
     auto_fit = str(length).strip().lower() in ("auto", "-1")
     if auto_fit:
@@ -105,28 +116,35 @@ def _known(start: Start, asked: Asked, given: dict[str, Any], assumptions: list[
         flags = MemoryFlags(
             values.get("gpu_memory_utilization"),
             values.get("kv_cache_memory_bytes"),
-            int(float(values.get("mm_ipc_gpu_memory_gb") or 0) * GIB),
+            reserve_of(values.get("mm_ipc_gpu_memory_gb")),
         )
-    except InputError:
+    except CgplanError:
         flags = MemoryFlags()
     why_not = fix = None
     weights = deployment.model.weights is not None
     if not weights:
         why_not = f"nothing is known of the weights of {shorten(deployment.model.name or 'the model', 80)}"
         fix = "--model takes its config.json, its folder or an id"
-    return Served(deployment, flags, auto_fit, weights, tuple(assumptions), found.ignored, why_not, fix)
+    of_the_log = not start.arguments and bool(start.engine) and not any(name in context.settings for name in GRAPHS)
+    return Served(
+        deployment, flags, auto_fit, weights, tuple(assumptions), found.ignored, why_not, fix, settled.findings,
+        of_the_log, settled.is_solved,
+    )  # fmt: skip
 
 
 def other_gpu(start: Start, deployment: Deployment) -> Finding | None:
     """What to say where the memory of the log's GPU is not that of the deployment's; None: it may be the same."""
-    total = next((rank.total_bytes for rank in start.ranks if rank.total_bytes is not None), None)
-    if total is None or -GIB // 10 <= deployment.gpu.memory_bytes - total <= LARGEST_GAP:
+    found = gpu_memory(start)
+    own = deployment.gpu.memory_bytes
+    if found is None or (own >= found.low - GIB // 10 and own <= found.high + LARGEST_GAP):
         return None
     text = (
-        f"{deployment.gpu.name} has {gib(deployment.gpu.memory_bytes)}, and the log's GPU {gib(total)} as CUDA has it:"
-        " the plan is of another"
+        f"{deployment.gpu.name} has {gib(own)}, and the log's GPU {found.as_text()}: the plan is of another, and does"
+        " not hold"
     )
-    return Finding(OTHER_GPU.code, "warning", text, OTHER_GPU.instead, "--gpu")
+    near = gpus_of(found.low, found.high)
+    fix = f"--gpu of the log's; by its memory it may be {', '.join(near)} or another" if near else OTHER_GPU.instead
+    return Finding(OTHER_GPU.code, "warning", text, fix, "--gpu")
 
 
 def runner_of(start: Start) -> str | None:
@@ -159,9 +177,9 @@ def _with_runner(deployment: Deployment, start: Start, assumptions: list[str]) -
 
 
 def _without_gpu(start: Start) -> Served:
-    total = total_of(start)
-    near = gpus_of(total) if total is not None else []
-    size = f"; by its {gib(total)} of memory it may be {', '.join(near)} or another" if total and near else ""
+    total = gpu_memory(start)
+    near = gpus_of(total.low, total.high) if total is not None else []
+    size = f"; by its {total.as_text()} of memory it may be {', '.join(near)} or another" if total and near else ""
     fix = "--gpu names it; `cgplan gpus` lists those known"
     return Served(None, why_not=f"the log does not name the GPU{size}", fix=fix)
 
@@ -169,14 +187,15 @@ def _without_gpu(start: Start) -> Served:
 MOST_NEAR = 6
 
 
-def gpus_of(total: int) -> list[str]:
-    """Short names of the GPUs whose memory that may be, as CUDA has it: those of one size cannot be told apart."""
+def gpus_of(low: int, high: int) -> list[str]:
+    """Short names of the GPUs whose memory may lie between the two, as CUDA has it: those of one size cannot be told
+    apart."""
     exact = table("budget")["non_torch"]["total_by_name"]
     found = []
     for record in records():
         said = exact.get(record["name"])
-        gap = record["memory_bytes"] - total
-        near = abs(said - total) < GIB // 20 if said is not None else 0 <= gap <= TOTAL_GAP
+        most = record["memory_bytes"]
+        near = low - GIB // 20 < said < high + GIB // 20 if said is not None else low <= most <= high + TOTAL_GAP
         if near:
             found.append(str(record["aliases"][0]))
     return found[:MOST_NEAR]

@@ -1,4 +1,4 @@
-"""How a start ended: one page, one message, one fix, and all other constraints that it breaks as well."""
+"""How a start or a server ended: one page, one message, one fix, and all other constraints that it breaks as well."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from .record import Crash, Place, Start
 from .remedies import remedy
 from .rules import BEYOND_BUDGET, NOT_MOVED
 from .scene import Remedy, Scene
+from .serving import SERVING
 
 WITHOUT_CAUSE = ("wrapper", UNKNOWN)
 MUCH = GIB // 2
@@ -30,7 +31,7 @@ class Diagnosis:
 
     Attributes:
         code: of the rule that explains it.
-        kind, step: of `crashes` and `known.step_of`.
+        kind, step: of `crashes` and `known.step_of`; step "serving": it had come up.
         message: the exception's line; what: the same in our words.
         fix: with numbers of the log; largest: the values that would have worked, by vLLM's names.
         place, rank: where it was printed, and by whom.
@@ -54,12 +55,23 @@ class Diagnosis:
 
 
 def came_up(start: Start) -> bool:
-    """Whether the engine was ready, as far as the log says."""
+    """Whether the engine was ready, as far as the log says; it may have died since."""
+    if died_at_work(start):
+        return True
     return start.crash is None and (start.ready or any(phase.name == "init engine" for phase in start.phases))
 
 
+def died_at_work(start: Start) -> bool:
+    """Whether the server came up and ended since."""
+    return start.crash is not None and start.crash.step == SERVING
+
+
 def diagnose(
-    start: Start, starts: Sequence[Start] = (), needed: int | None = None, beside: int | None = None
+    start: Start,
+    starts: Sequence[Start] = (),
+    needed: int | None = None,
+    beside: int | None = None,
+    most: float | None = None,
 ) -> Diagnosis | None:
     """How `start` ended; None: it came up, or the log ends before.
 
@@ -67,12 +79,13 @@ def diagnose(
         starts: all of the log: those of the same model may break other constraints.
         needed: bytes of KV cache that a request of the full length takes, where a plan says.
         beside: bytes that the largest step and the graphs take beside the KV cache, where a plan says.
+        most: the largest share of the GPU that is surely free before the start, where a plan says.
     """
     if start.crash is None:
         return None
     kind, values = _cause(start, start.crash)
-    scene = _scene(start, start.crash, kind, values, needed, beside)
-    if kind in WITHOUT_CAUSE and _has_no_memory(start):
+    scene = _scene(start, start.crash, kind, values, needed, beside)._replace(most=most)
+    if kind in WITHOUT_CAUSE and scene.step != SERVING and _has_no_memory(start):
         kind = "no_blocks"
     code = page_of(kind, values, scene.step)
     found = remedy(kind, scene)
@@ -149,6 +162,7 @@ def _what(kind: str, code: str, scene: Scene) -> str:
             "cache": "when the KV cache was allocated",
             "capture": "while CUDA graphs were captured",
             "warm-up": "after capture, when the sampler was warmed up",
+            SERVING: f"in a step{_within(scene.start, kind)}",
         }.get(scene.step, "")
         what = {"sampler_warm_up": "sampler", "pooler_warm_up": "pooler"}.get(kind)
         if what is not None:
@@ -170,6 +184,12 @@ def _what(kind: str, code: str, scene: Scene) -> str:
         return f"{flag} exceeds the {values.get('blocks')} blocks of the KV cache"
     if kind == "free_memory" and {"requested_bytes", "free_bytes"} <= values.keys():
         return f"{gib(values['requested_bytes'])} are asked for and {gib(values['free_bytes'])} are free"
+    if kind == "memory_access" and scene.step == SERVING:
+        return f"a kernel ended with an error in a step{_within(scene.start, kind)}"
+    if kind == "wrapper" and scene.step == SERVING:
+        return "the engine's process is gone, and the log does not hold the cause"
+    if kind == "timed_out" and "method" in values:
+        return f"a worker did not answer {values['method']} in time"
     return _lower(rule(code).title)
 
 
@@ -180,9 +200,22 @@ def _platform(start: Start) -> str:
     return next((name for name in ("HIP", "XPU") if any(f"{name} out of memory" in text for text in texts)), "CUDA")
 
 
+def _within(start: Start, kind: str) -> str:
+    """The function that it happened in, as the traceback has it; "": it does not say."""
+    name = start.crash.function if start.crash is not None else ""
+    if name in ("", "execute_model", "sample_tokens", "forward"):
+        return ""
+    layers = ", a Gated DeltaNet prefill, which the profile run leaves out" if _is_gated_delta(name) else ""
+    return f" ({name}{layers if kind == 'out_of_memory' else ''})"
+
+
+def _is_gated_delta(function: str) -> bool:
+    return any(part in function for part in ("gated_delta", "chunk_delta", "chunk_fwd_o", "solve_tril"))
+
+
 def _lower(title: str) -> str:
     text = title.removesuffix(".")
-    return text[0].lower() + text[1:] if text[1:2].islower() else text
+    return text[0].lower() + text[1:] if text[1:2].islower() or text[1:2] == " " else text
 
 
 def _size(size: int) -> str:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..releases import SUPPORTED, canonical, facts, is_known, nearest
 from ..resolve.memory_deduction import VARIABLE
@@ -66,6 +67,17 @@ def whole_number(value: Any) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
+def sized(start: Start, name: str) -> int | None:
+    """A parallel size by vLLM's name, as given or as the engine's line has it; None: the log does not say."""
+    return whole_number(start.arguments.get(name, start.engine.get(name)))
+
+
+def release_numbers(start: Start) -> tuple[int, int] | None:
+    """The first two numbers of the release, of releases that cgplan does not know as well; None: it is not said."""
+    match = re.match(r"v?([0-9]{1,4})\.([0-9]{1,4})", start.vllm_version or "")
+    return (int(match[1]), int(match[2])) if match else None
+
+
 def max_num_seqs(start: Start) -> int | None:
     return whole_number(argument(start, "max_num_seqs")) or start.max_num_seqs
 
@@ -115,6 +127,60 @@ def _of_raised(rank: Rank) -> int | None:
     return round(rank.graph_estimate_bytes / share)
 
 
+class Memory(NamedTuple):
+    """Bytes of the log's GPU, as CUDA has it, between two bounds."""
+
+    low: int
+    high: int
+    by: str = ""
+
+    def as_text(self) -> str:
+        """ "79.19 GiB", or "23.1 to 24.8 GiB by its advice on the utilization"."""
+        if not self.by:
+            return f"{gib(self.low)} as CUDA has it"
+        return f"{self.low / GIB:.1f} to {self.high / GIB:.1f} GiB {self.by}"
+
+
+def gpu_memory(start: Start) -> Memory | None:
+    """The memory of the log's GPU: printed, else worked out, with the bounds of what was rounded; None: not known."""
+    for rank in start.ranks:
+        if rank.total_bytes is not None and rank.total_bytes > 0:
+            return Memory(rank.total_bytes, rank.total_bytes)
+    said = start.crash.values.get("total_bytes") if start.crash is not None else None
+    if isinstance(said, int) and said > 0:
+        return Memory(said, said)
+    for rank in start.ranks:
+        if rank.requested_bytes and rank.requested_bytes > 0 and is_share(rank.utilization):
+            low, high = ((rank.requested_bytes + by) / float(rank.utilization or 1) for by in (-ROUNDING, ROUNDING))
+            return Memory(round(low), round(high), "by what was asked for and its share")
+    found = [bounds for rank in start.ranks if (bounds := _by_advice(rank)) is not None]
+    return max(found, key=lambda bounds: bounds.low / bounds.high, default=None)
+
+
+ADVICE = "by its advice on the utilization"
+PRINTED = 0.00005
+"""By how much a share with four decimals may differ from the truth."""
+MOST_WIDE = 1.5
+"""Bounds wider than that say nothing of the GPU."""
+
+
+def _by_advice(rank: Rank) -> Memory | None:
+    """The estimate is that share of the GPU by which vLLM says to raise the utilization, or that it is below it."""
+    estimate, own = rank.graph_estimate_bytes, rank.utilization
+    if estimate is None or estimate <= ROUNDING or own is None:
+        return None
+    shares = []
+    if rank.raised_utilization is not None and rank.raised_utilization < 1:
+        shares.append(rank.raised_utilization - own)
+    if rank.equivalent_utilization is not None:
+        shares.append(own - rank.equivalent_utilization)
+    if not shares or max(shares) - PRINTED <= 0:
+        return None
+    low = (estimate - ROUNDING) / (min(shares) + PRINTED)
+    high = (estimate + ROUNDING) / (max(shares) - PRINTED)
+    return Memory(round(low), round(high), ADVICE) if 0 < low <= high <= MOST_WIDE * low else None
+
+
 def requested_of(start: Start, rank: Rank | None) -> int | None:
     """What vLLM asked for: printed, else its share of the GPU."""
     if rank is not None and rank.requested_bytes is not None:
@@ -155,7 +221,8 @@ def transient(rank: Rank) -> int | None:
 
 
 def step_of(start: Start) -> str:
-    """How far the start came: "loading", "profiling", "cache", "capture" or "warm-up"; "": the log does not say.
+    """How far the start came: "loading", "profiling", "cache", "capture", "warm-up" or, of a server that died at work,
+    "serving"; "": the log does not say.
 
     Of a crash the frames of its traceback say it. vLLM prints the tokens of the KV cache before it allocates it.
     """
@@ -173,6 +240,8 @@ def step_of(start: Start) -> str:
         return "cache" if is_manual(start) or argument(start, "num_gpu_blocks_override") else "capture"
     if any(rank.kv_bytes is not None for rank in ranks):
         return "cache"
+    if any(rank.raised_utilization is not None for rank in ranks):
+        return "capture"  # The last line of profiling; what was profiled fits when it is allocated.
     if any(rank.weights_bytes is not None for rank in ranks):
         return "profiling"
     return "loading" if start.engine or start.architecture or ranks else ""

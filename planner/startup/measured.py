@@ -10,6 +10,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from ..deployment import Deployment
 from ..errors import InputError, shorten
 from ..memory.budget.budget import runner_buffers
 from ..memory.budget.measured_record import Profile, fingerprint_of, profile_of
@@ -112,12 +113,22 @@ def _serve_line(
     for name in ("max_num_batched_tokens", "max_model_len", "max_num_seqs"):
         if name in other:
             given[name] = other[name]
+    _add_solved(given, served.deployment)
     graphs = {"cudagraph_mode": "cudagraph_mode", "capture_sizes": "cudagraph_capture_sizes"}
     shown = {graphs[name]: other[name] for name in graphs if name in other}
     if shown:
         config = given.get("compilation_config")
         given["compilation_config"] = {**(config if isinstance(config, Mapping) else {}), **shown}
     return tuple(words_of(given, model_of(start) or served.deployment.model.name or "model", served.deployment.vllm)[0])
+
+
+def _add_solved(given: dict[str, Any], deployment: Deployment) -> None:
+    """Requests and drafts that were solved back from the graphs."""
+    if deployment.max_num_seqs is not None:
+        given.setdefault("max_num_seqs", deployment.max_num_seqs)
+    drafts = deployment.speculative_config
+    if drafts is not None and "speculative_config" not in given and drafts.method and drafts.num_speculative_tokens:
+        given["speculative_config"] = {"method": drafts.method, "num_speculative_tokens": drafts.num_speculative_tokens}
 
 
 def read_back(record: Record) -> Profile:
@@ -129,9 +140,12 @@ def _rank(start: Start, name: str | None) -> Rank:
     if name is not None:
         found = rank_named(start, name)
         if found is None:
-            known = ", ".join(rank.name for rank in start.ranks[:12]) or "none"
+            known = ", ".join(rank.name for rank in start.ranks[:12])
             raise InputError(
-                f"the log has no rank {shorten(name, 40)!r}", code="CG902", where="--rank", fix=f"ranks: {known}"
+                f"the log has no rank {shorten(name, 40)!r}",
+                code="CG902",
+                where="--rank",
+                fix=f"give one of {known}" if known else "leave --rank out: the log names none",
             )
         return found
     found = tightest(start.ranks) or next(iter(start.ranks), None)

@@ -63,6 +63,7 @@ class Rank:
         kv_after_reserve_bytes: of L19, what the reserve for multimodal decoding left.
         kv_is_given: kv_bytes was set by kv_cache_memory_bytes, and nothing was profiled.
         raised_utilization: of L8 and L9, the utilization with the estimate's share of the GPU on top.
+        equivalent_utilization: of L8, the same with that share taken off.
         places: by the name of the field, where it was printed.
     """
 
@@ -87,6 +88,7 @@ class Rank:
     kv_after_reserve_bytes: int | None = None
     kv_is_given: bool = False
     raised_utilization: float | None = None
+    equivalent_utilization: float | None = None
     samples: tuple[Sample, ...] = ()
     profiled: tuple[Captured, ...] = ()
     captured: tuple[Captured, ...] = ()
@@ -122,7 +124,7 @@ class Message:
 
 @dataclass(frozen=True)
 class Crash:
-    """How a start ended, where it did not come up.
+    """How a start ended: it did not come up, or it died while serving.
 
     Attributes:
         kind: see `startup.crashes`; "unknown" where no kind is recognised.
@@ -130,7 +132,8 @@ class Crash:
         values: numbers of the message (bytes, tokens, blocks), by name.
         chain: the exceptions' own lines in the order printed, the deepest first, each once.
         step: of the start, by the frames of the traceback: "loading", "profiling", "cache", "capture" or "warm-up";
-            "start-up": one of the last two; "": they do not say.
+            "start-up": one of the last two; "serving": it had come up; "": the log does not say.
+        function: of vLLM, the innermost one of the traceback; "": the log does not say.
     """
 
     kind: str
@@ -140,6 +143,7 @@ class Crash:
     values: dict[str, int | float | str] = field(default_factory=dict)
     chain: tuple[str, ...] = ()
     step: str = ""
+    function: str = ""
 
 
 @dataclass(frozen=True)
@@ -157,6 +161,7 @@ class Start:
         kv_printed: (engine, tokens, concurrency) of every engine.
         captured: graphs counted by progress bars that no process of several put its name to.
         derived_max_model_len: what max_model_len=-1 was reduced from, where it was.
+        platform_plugin: the plugin whose platform was activated; None: vLLM's own, as far as the log says.
     """
 
     first_line: int
@@ -187,6 +192,7 @@ class Start:
     source: str = ""
     captured: tuple[Captured, ...] = ()
     derived_max_model_len: int | None = None
+    platform_plugin: str | None = None
 
     @property
     def graphs(self) -> dict[str, int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from . import serving
 from .known import GIB, MIB, argument, deducts, gib, max_num_seqs
 from .scene import (
     Remedy,
@@ -27,6 +28,8 @@ TENSOR_SIZES = (1, 2, 4, 8, 16, 32)
 
 def remedy(kind: str, scene: Scene) -> Remedy | None:
     """What helps; None: nothing beyond what the rule's page says."""
+    if scene.step == serving.SERVING and kind == "out_of_memory":
+        return serving.out_of_memory(scene)
     found = _REMEDIES.get(kind)
     return found(scene) if found is not None else None
 
@@ -269,4 +272,6 @@ _REMEDIES: dict[str, Callable[[Scene], Remedy | None]] = {
     "pooler_warm_up": _sampler,
     "out_of_memory": _out_of_memory,
     "mode": _mode,
+    "memory_access": serving.memory_access,
+    "process_died": serving.process_died,
 }

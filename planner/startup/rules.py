@@ -80,6 +80,25 @@ OTHER_GPU = Rule(
     instead="Name the GPU of the log; of a part of one (MIG), give its memory with --gpu-memory-bytes.",
     source=OWN,
 )
+OTHER_REQUESTS = Rule(
+    "CG539",
+    title="The graphs of the log come of other requests, or of more tokens a request, than the command has.",
+    why="Sizes go up to twice --max-num-seqs times the tokens of a request in a decode step, FULL ones to once, and"
+    " runner V1 rounds them up to whole requests: so the number of graphs tells both.",
+    example="41 PIECEWISE graphs up to 384 and 25 FULL up to 192: 48 or 49 requests of 4 tokens (3 drafts).",
+    instead="Give --max-num-seqs and --spec-tokens as the server was started.",
+    source="vllm/config/vllm.py:1664-1730",
+    release="0.23.0",
+)
+PLUGIN = Rule(
+    "CG831",
+    title="The platform is one of a plugin, which has rules of its own.",
+    why="A platform plugin may change the mode, the attention backend and what is measured of the memory; cgplan has"
+    " the rules of CUDA, and on AMD's GPUs those of ROCm.",
+    example="A plugin that switched graphs off for every server with data parallelism.",
+    instead="Go by the values of the log; the plugin's own documents say what it changes.",
+    source="vllm/platforms/__init__.py:271-281",
+)
 NO_START = Rule(
     "CG985",
     title="A log has no line of a start of vLLM.",

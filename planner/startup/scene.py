@@ -36,6 +36,7 @@ class Scene(NamedTuple):
         values: numbers of the message.
         needed: bytes of KV cache that a request of the full length takes, where a plan says; None: not known.
         beside: bytes that the largest step and the graphs take beside the KV cache, where a plan says; None: not known.
+        most: the largest share of the GPU that is surely free before the start, where a plan says; None: not known.
     """
 
     start: Start
@@ -44,6 +45,12 @@ class Scene(NamedTuple):
     values: Values
     needed: int | None = None
     beside: int | None = None
+    most: float | None = None
+
+    @property
+    def most_share(self) -> float:
+        """The largest --gpu-memory-utilization that vLLM surely does not refuse; what the log says goes first."""
+        return self.most if self.most is not None and self.free is None else 1.0
 
     @property
     def total(self) -> int | None:
@@ -89,6 +96,7 @@ def more_memory(scene: Scene, missing: int, largest: dict[str, int | float]) -> 
         return []
     wanted = up(scene.share + missing / scene.total)
     most = down((scene.free if scene.free is not None else scene.total - LEAST_OUTSIDE) / scene.total)
+    most = min(most, scene.most_share)
     if wanted > most:
         most_of = f"--gpu-memory-utilization ends at {most:g}"
         return [f"more GPUs or smaller weights: {gib(missing)} are missing, and {most_of}"]
@@ -145,7 +153,7 @@ def less_cache(
     if scene.total and scene.share is not None and not is_manual(scene.start, rank):
         before = scene.free if scene.free is not None else scene.total
         margin = max(LEAST_OUTSIDE, LEAST_SHARE * scene.total)
-        share = down(min(scene.share - missing / scene.total, (before - margin) / scene.total))
+        share = down(min(scene.share - missing / scene.total, (before - margin) / scene.total, scene.most_share))
         if share >= scene.share:
             share = down(scene.share - 0.01)
         if share > 0:
@@ -154,6 +162,10 @@ def less_cache(
             asked = requested_of(scene.start, rank) or round(scene.share * scene.total)
             if not as_worked_out:
                 missing = max(missing, asked - round(share * scene.total))
+    elif scene.share is not None and scene.most_share < scene.share and not is_manual(scene.start, rank):
+        # The log does not say how large the GPU is, and the plan of the one that was named does.
+        largest["gpu_memory_utilization"] = scene.most_share
+        parts.append(f"--gpu-memory-utilization {scene.most_share:g}")
     if kv is not None and kv > missing:
         size = (kv - missing) // MIB * MIB
         largest["kv_cache_memory_bytes"] = size

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from ..resolve.other_backend import LOWERED
 from ..trace import Finding
 from .pages import rule
 from .record import Message, Start
@@ -76,15 +77,20 @@ LESS_GRAPHS = ("CG330", "CG332", "CG333", "CG334", "CG405", "CG510", "CG601", "C
 """Of them those that cost graphs are warnings, the others notes."""
 
 
-def explain(message: Message) -> Finding | None:
-    """What a warning means, by the rule behind it; None: no rule of cgplan speaks of it."""
+def explain(message: Message, mode_fix: str | None = None) -> Finding | None:
+    """What a warning means, by the rule behind it; None: no rule of cgplan speaks of it.
+
+    Args:
+        mode_fix: what keeps a mode that the attention backend lowers, where the deployment is known.
+    """
     code = code_of(message.text)
     if code is None:
         return None
     severity = "warning" if code in LESS_GRAPHS else "info"
     times = f" ({message.count} times)" if message.count > 1 else ""
     text = f"vLLM warns{times}: {' '.join(message.text.split())[:MOST]}"
-    return Finding(code, severity, text, rule(code).instead, f"line {message.place.line}")
+    fix = mode_fix if mode_fix is not None and code in LOWERED else rule(code).instead
+    return Finding(code, severity, text, fix, f"line {message.place.line}")
 
 
 MOST = 240
@@ -96,19 +102,14 @@ def code_of(text: str) -> str | None:
     return next((code for fragment, code in FRAGMENTS if fragment in text), None)
 
 
-def explained(start: Start) -> tuple[Finding, ...]:
-    """The warnings of a start that a rule explains, each rule and text once."""
+def explained(start: Start, mode_fix: str | None = None) -> tuple[Finding, ...]:
+    """The warnings of a start that a rule explains, each rule and text once; `mode_fix` as of `explain`."""
     found: dict[tuple[str, str], Finding] = {}
     for message in _warnings(start):
-        finding = explain(message)
+        finding = explain(message, mode_fix)
         if finding is not None:
             found.setdefault((finding.code, message.text), finding)
     return tuple(found.values())
-
-
-def unexplained(start: Start) -> tuple[Message, ...]:
-    """The warnings that no rule of cgplan speaks of."""
-    return tuple(message for message in _warnings(start) if code_of(message.text) is None)
 
 
 def _warnings(start: Start) -> Iterable[Message]:

@@ -136,12 +136,17 @@ class _Reader:
         if not isinstance(table, dict):
             raise _wrong(f"{part} is no table", place, f"write [{part}]" if number is None else "write [[exclude]]")
         for key, raw in table.items():
-            name = canonical_name(key, f"{place}.{shorten(key, 60)}")
+            name = canonical_name(key, f"{place}.{_in_a_line(key)}")
             if name in TABLES and isinstance(raw, dict):
                 for inner, value in raw.items():
-                    yield f"{name}.{inner}", value, f"{place}.{name}.{shorten(inner, 60)}"
+                    yield f"{name}.{inner}", value, f"{place}.{name}.{_in_a_line(inner)}"
             else:
-                yield name, raw, f"{place}.{shorten(key, 60)}"
+                yield name, raw, f"{place}.{_in_a_line(key)}"
+
+
+def _in_a_line(key: str) -> str:
+    """A key as an error shows it."""
+    return shorten(" ".join(key.split()), 60)
 
 
 def _speed(axis: Axis) -> int:

@@ -11,7 +11,7 @@ from typing import Any
 from ..errors import CgplanError, InputError, shorten
 from .evaluate import Evaluator
 from .grid import Grid
-from .profile_jobs import Job, Measure
+from .job import Job, Measure
 from .rules import NO_CLUSTER
 from .work import Chunk, worker
 

@@ -9,13 +9,14 @@ import json
 import shlex
 import subprocess
 import sys
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..errors import CgplanError, shorten
 from .grid import KEY_BYTES, Grid
+from .job import Job, Measure
 from .options import HUMAN, MEMORY, TABLES, is_ignored
 from .rules import NO_ANSWER
 
@@ -24,22 +25,6 @@ LONGEST = 3600
 """Seconds of one measurement."""
 NO_TORCH = "CG990"
 """Code of a machine that can measure nothing at all."""
-
-
-class Job(NamedTuple):
-    """One measurement.
-
-    Attributes:
-        key: of its record.
-        words: options of `cgplan profile`.
-        gpus: GPUs that it takes, all of one node.
-        gpu: name of the GPU.
-    """
-
-    key: str
-    words: tuple[str, ...]
-    gpus: int
-    gpu: str
 
 
 def jobs_of(grid: Grid, starting: Container[str]) -> list[Job]:
@@ -127,9 +112,6 @@ def measure(words: Sequence[str], folder: str, command: Sequence[str] = COMMAND)
 
 def _failed(message: str) -> dict[str, Any]:
     return {"code": NO_ANSWER.code, "message": message, "profile": None}
-
-
-Measure = Callable[[Sequence[str], str], dict[str, Any]]
 
 
 def run_jobs(jobs: Sequence[Job], folder: str, ray: str | None, measured: Measure = measure) -> Iterator[str]:

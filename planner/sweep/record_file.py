@@ -142,8 +142,13 @@ class RecordFile:
             return None
         try:
             # Not the bytes themselves: json.loads takes half a character in them, which is no UTF-8.
-            found = json.loads(raw.decode("utf-8"))
+            found = json.loads(raw.decode("utf-8"), parse_constant=_no_json)
         except (ValueError, RecursionError):
             return None
         is_one = isinstance(found, dict) and isinstance(found.get("key"), str) and self._column in found
         return found if is_one else None
+
+
+def _no_json(name: str) -> float:
+    """NaN and Infinity, which Python reads and JSON has not; the line would be printed as it is."""
+    raise ValueError(name)

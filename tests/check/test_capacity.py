@@ -112,3 +112,22 @@ def test_no_plan_is_loaded_without_a_gpu() -> None:
 @pytest.mark.parametrize(("old", "new"), [("CG591", "CG525"), ("cg595", "CG529")])
 def test_codes_that_were_given_twice(old: str, new: str) -> None:
     assert find(old).code == new
+
+
+def test_a_prefill_that_vllm_does_not_profile() -> None:
+    """CG552: a warning where the memory left outside may not hold it; where it does, only `plan` says so."""
+    line = "Qwen/Qwen3.5-9B --max-num-batched-tokens 8192 --gpu-memory-utilization"
+    tight = told(f"{line} 0.97", "CG552", on="l40s")
+    assert tight is not None
+    assert tight.severity == "warning"
+    assert "from reading, not measured" in tight.message
+    assert told(f"{line} 0.8", "CG552", on="l40s") is None
+    assert told(f"{line} 0.97", "CG552", on="h100") is None  # FlashInfer prefills there
+
+
+@pytest.mark.parametrize(("on", "starts"), [("l40s", False), ("a100", False), ("h200", True)])
+def test_attention_without_kernels_for_the_gpu(on: str, starts: bool) -> None:
+    one = told("deepseek-ai/DeepSeek-V4-Flash -tp 8", "CG336", on=on)
+    assert (one is None) is starts
+    if one is not None:
+        assert one.severity == "error"

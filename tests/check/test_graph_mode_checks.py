@@ -114,3 +114,23 @@ def test_deepep_high_throughput(given: str) -> None:
     assert len(one.related) == 2
     assert told(line.replace("-dp 8", "-tp 8"), "CG601", model=moe) is None
     assert told(line.replace("high_throughput", "low_latency"), "CG601", model=moe) is None
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "release", "cost"),
+    [
+        (f"{MTP} --attention-backend FLASHINFER {drafts(3, 'mtp')}", "CG333", "0.23.0", "16 % more tokens/s"),
+        ("meta-llama/Llama-4-Scout-17B-16E-Instruct -tp 8", "CG332", "0.23.0", "47 % more requests/s"),
+    ],
+)
+def test_what_the_lost_graphs_cost_others_is_quoted(line: str, code: str, release: str, cost: str) -> None:
+    one = told(line, code, release, "h100")
+    assert one is not None
+    assert cost in one.message
+    assert "vllm-project/vllm#" in one.message
+
+
+def test_no_cost_where_decode_keeps_its_full_graphs() -> None:
+    one = told("Qwen/Qwen3-8B -cc.cudagraph_mode=FULL", "CG330", "0.33.0", "a100")
+    assert one is not None
+    assert "measured elsewhere" not in one.message

@@ -93,7 +93,10 @@ def test_markdown(cgplan: Run) -> None:
 
 
 def test_a_profile(cgplan: Run, tmp_path: Path) -> None:
-    times = {"full": {"1": 0.004, "64": 0.006}, "piecewise": {"1": 0.005, "128": 0.009}, "eager": {"1": 0.02}}
+    times = {
+        "full": {"1": 0.004, "8": 0.004, "256": 0.006}, "piecewise": {"1": 0.005, "8": 0.005, "256": 0.009},
+        "eager": {"1": 0.02},
+    }  # fmt: skip
     record = {
         "schema_version": 1, "fingerprint": {"vllm_version": "0.33.0", "gpu": "NVIDIA H100 80GB HBM3"},
         "measured": {}, "profile": {"cost_seconds": times},
@@ -103,6 +106,39 @@ def test_a_profile(cgplan: Run, tmp_path: Path) -> None:
     words = (*ASKED, "--workload", LOG, "--profile", str(path))
     assert document(cgplan, *words)["cost_unit"] == "seconds"
     assert "Time of a step" in cgplan("tune", *words)[1]
+
+
+def test_the_bytes_of_a_profile_are_those_of_plan(cgplan: Run, tmp_path: Path) -> None:
+    times = {mode: {"1": 0.004, "8": 0.004, "256": 0.006} for mode in ("full", "piecewise", "eager")}
+    record: dict[str, Any] = {
+        "schema_version": 1, "fingerprint": {"vllm_version": "0.33.0", "gpu": "NVIDIA H100 80GB HBM3"},
+        "measured": {"graph_bytes": 700 << 20}, "profile": {"cost_seconds": times},
+    }  # fmt: skip
+    path = tmp_path / "profile.json"
+    path.write_text(json.dumps(record))
+    words = (*ASKED, "--workload", LOG, "--profile", str(path))
+    found = document(cgplan, *words)
+    planned = json.loads(cgplan("plan", *ASKED, "--profile", str(path), "--json")[1])
+    assert found["today"]["graph_bytes"] == planned["graph_bytes"]["best"] == 700 << 20
+    assert found["today"]["kv_tokens"] == planned["kv_tokens"]
+    plain = document(cgplan, *ASKED, "--workload", LOG)
+    fewest, before = (one["curve"][0]["graph_bytes"] for one in (found, plain))
+    assert fewest == pytest.approx(before * (700 << 20) / plain["today"]["graph_bytes"], rel=1e-6)
+    assert any("its fingerprint does not say" in text for text in found["assumptions"])
+
+    record["fingerprint"]["max_num_seqs"] = 3
+    path.write_text(json.dumps(record))
+    other = document(cgplan, *words)
+    assert other["today"]["graph_bytes"] == plain["today"]["graph_bytes"]
+    assert any("its bytes are not taken" in text and "max_num_seqs 3" in text for text in other["assumptions"])
+
+
+def test_a_profile_that_is_no_record_names_its_file(cgplan: Run, tmp_path: Path) -> None:
+    path = tmp_path / "odd.json"
+    path.write_text('{"schema_version": 1}')
+    status, _, err = cgplan("tune", *ASKED, "--workload", LOG, "--profile", str(path))
+    assert status == 2
+    assert "odd.json is no measured record: fingerprint" in err
 
 
 def test_the_best_list_is_said_to_be_so(cgplan: Run, tmp_path: Path) -> None:

@@ -24,8 +24,8 @@ def test_list_is_complete_and_quick() -> None:
     started = time.perf_counter()
     entries = catalogue_ids()
     assert time.perf_counter() - started < 0.5
-    assert len(entries) == 179
-    assert len({entry.model_id for entry in entries}) == 179
+    assert len(entries) == 180
+    assert len({entry.model_id for entry in entries}) == 180
     assert all(entry.confidence and entry.architecture and entry.dtype for entry in entries)
     known = {entry.model_id: entry for entry in entries}
     assert known["Qwen/Qwen3-8B"].params == 8_190_735_360
@@ -204,3 +204,27 @@ def test_a_model_that_is_named_again_is_not_worked_out_again() -> None:
     first = load_model("Qwen/Qwen3-8B")
     assert load_model("qwen__qwen3-8b") is first
     assert load_model("Qwen/Qwen3-8B", runner="pooling") is not first
+
+
+def test_a_coder_has_the_parameters_of_its_checkpoint() -> None:
+    shape, sibling = load("Qwen/Qwen3-Coder-30B-A3B-Instruct"), load("Qwen/Qwen3-30B-A3B")
+    assert (shape.max_model_len, sibling.max_model_len) == (262_144, 40_960)
+    known = {entry.model_id: entry.params for entry in catalogue_ids()}
+    assert known[str(shape.name)] == known[str(sibling.name)] == 61_064_245_248 // 2
+
+
+def test_new_models_are_added_to_those_there_are(tmp_path: Path, tool: Any) -> None:
+    def packed(names: list[str], kept: dict[str, object] | None = None) -> bytes:
+        folder = tmp_path / "-".join(names)
+        for name in names:
+            (folder / f"a__{name}").mkdir(parents=True)
+            (folder / f"a__{name}" / "config.json").write_text(json.dumps({"hidden_size": len(names)}))
+        (folder / "INDEX.md").write_text("")
+        found: bytes = tool.build(folder, kept)
+        return found
+
+    both = packed(["b", "c"])
+    old = json.loads(gzip.decompress(packed(["b"])))["models"]
+    added = json.loads(gzip.decompress(packed(["c"], old)))["models"]
+    assert list(added) == list(json.loads(gzip.decompress(both))["models"]) == ["a/b", "a/c"]
+    assert added["a/b"] == old["a/b"]

@@ -7,7 +7,7 @@ import pytest
 from cgplan import Deployment, InputError, ModelShape, load_model, resolve
 from cgplan.inputs.catalogue import CatalogueEntry, catalogue_ids
 from cgplan.inputs.hf_config import shape_of
-from cgplan.memory.budget.budget import Measured
+from cgplan.memory.budget.measured import Measured
 from cgplan.memory.budget.weights import estimate_weights
 from cgplan.memory.plan import plan
 from cgplan.releases.gpus import gpu

@@ -84,7 +84,7 @@ def test_a_broken_pyproject_of_others_is_not_looked_at(folder: Path) -> None:
     ("text", "message", "fix"),
     [
         ('fail_on = "error"', "unknown setting 'fail_on'", "did you mean fail-on?"),
-        ('zzz = "error"', "unknown setting 'zzz'", "settings: vllm, gpu"),
+        ('zzz = "error"', "unknown setting 'zzz'", "give one of vllm, gpu"),
         ("vllm = 0.33", "vllm is not a text", 'write vllm = "0.33.0"'),
         ("gpus-per-node = true", "gpus-per-node is not a whole number", "write gpus-per-node = 8"),
         ("gpus-per-node = 0", "gpus-per-node is not a whole number", "write gpus-per-node = 8"),

@@ -68,9 +68,9 @@ def test_the_time_to_make_graphs_runnable_stands_apart_where_it_is_known(capsys:
 def test_sizes_that_were_timed_without_a_graph_are_named(capsys: pytest.CaptureFixture[str]) -> None:
     made = record("synthetic-Llama-3.1-8B-Instruct-1024-auto")
     steps = made["profile"]["ranks"][0]["steps"]
-    assert "No graph of" not in shown(capsys, made)
+    assert "no graph of that size" not in shown(capsys, made)
     steps[1].update(num_tokens=100, full=None, piecewise=None)
     made["profile"]["launch_bound_up_to"] = 1
     text = shown(capsys, made)
-    assert "No graph of 100 tokens was captured" in text
+    assert "no graph of that size was captured (--sample all has all): 100" in text
     assert "Bound by launches up to 1 token:" in text

@@ -175,13 +175,6 @@ class TestTheDeployment:
         assert given["gpu_memory_utilization"] == 0.8
         assert any("no arguments" in text for text in assumptions)
 
-    def test_the_number_of_requests_by_the_graphs(self) -> None:
-        one = rank()
-        from dataclasses import replace
-
-        one = replace(one, profiled=(Captured("PIECEWISE", 35, 256), Captured("FULL", 19, 128)))
-        assert arguments_of(start(one, engine={"max_seq_len": 1}))[0]["max_num_seqs"] == 128
-
     def test_a_runner_that_the_log_shows(self) -> None:
         arguments = {"model_tag": LLAMA, "max_model_len": 8192}
         one = start(
@@ -199,9 +192,10 @@ class TestTheDeployment:
 
 
 def test_gpus_of_a_size() -> None:
-    assert "h100" in gpus_of(size(79.19))
-    assert "h200" in gpus_of(size(139.8))
-    assert gpus_of(size(3)) == []
+    assert "h100" in gpus_of(size(79.19), size(79.19))
+    assert "h200" in gpus_of(size(139.8), size(139.8))
+    assert gpus_of(size(3), size(3)) == []
+    assert {"rtx3090", "rtx4090"} <= set(gpus_of(size(23.1), size(24.8)))
 
 
 @pytest.mark.parametrize(

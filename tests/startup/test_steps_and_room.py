@@ -144,3 +144,9 @@ class TestNumbersOfTheMessage:
         found = diagnose(start(crash=text, architecture="LlamaForCausalLM"))
         assert found is not None
         assert found.what.startswith("HIP out of memory while the model")
+
+
+def test_the_advice_on_the_utilization_ends_the_profile_run() -> None:
+    one = start(rank(utilization=0.9764, raised_utilization=0.9984), version="0.21.0")
+    assert step_of(one) == "capture"
+    assert step_of(start(rank(utilization=0.9764), version="0.21.0")) == "loading"

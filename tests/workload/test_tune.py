@@ -7,6 +7,7 @@ from functools import cache
 from typing import Any
 
 import pytest
+from choice_helpers import through
 from conftest import ROOT
 from workload_helpers import decode, either, mixed, resolved
 
@@ -44,7 +45,7 @@ def of_shape(name: str, max_num_seqs: int = 256, spread: float = 0.05) -> Tuning
 
 def record(full: dict[str, float], piecewise: dict[str, float] | None = None, **fingerprint: Any) -> Profile:
     said = {"vllm_version": "0.33.0", "gpu": "NVIDIA H100 80GB HBM3", "model": "Qwen/Qwen3-8B", **fingerprint}
-    times = {"full": full, "piecewise": piecewise or full, "eager": {"1": 1.0}}
+    times = {"full": through(full), "piecewise": through(piecewise or full), "eager": {"1": 1.0}}
     document = {"schema_version": 1, "fingerprint": said, "measured": {}, "profile": {"cost_seconds": times}}
     return profile_of(document, "a test")
 
@@ -227,15 +228,55 @@ class TestSeconds:
         assert next(iter(said)) in caught.value.message
 
     def test_what_differs_in_small_is_told(self) -> None:
-        found = tune(deployment(), steps(decode(5)), profile=record({"1": 0.001}, max_num_seqs=64))
+        found = tune(deployment(), steps(decode(5)), profile=record({"1": 0.001, "512": 0.002}, max_num_seqs=64))
         assert "max_num_seqs 64, not 256" in found.notes[0]
-        assert not tune(deployment(), steps(decode(5)), profile=record({"512": 0.001}, max_num_seqs=256)).notes
+        assert not tune(deployment(), steps(decode(5)), profile=record({"1": 0.001, "512": 0.002}, max_num_seqs=256)).notes
 
-    @pytest.mark.parametrize("full", [{}, {"x": 1.0}, {"1": -1.0}])
-    def test_times_that_cannot_be_read(self, full: dict[str, float]) -> None:
+    @pytest.mark.parametrize(
+        ("full", "code", "said"),
+        [
+            ({}, "CG723", "no times of full steps"),
+            ({"x": 1.0}, "CG911", "cost_seconds.full: 'x' is no size"),
+            ({"256": -1.0}, "CG911", "cost_seconds.full.256: '-1.0' is no time"),
+            ({"256": float("nan")}, "CG911", "cost_seconds.full.256: 'nan' is no time"),
+            ({"256": "fast"}, "CG911", "cost_seconds.full.256: 'fast' is no time"),
+            ("fast", "CG911", "cost_seconds.full has no seconds by size"),
+        ],
+    )
+    def test_times_that_cannot_be_read(self, full: Any, code: str, said: str) -> None:
         with pytest.raises(InputError) as caught:
-            tune(deployment(), steps(decode(5)), profile=record(full))
-        assert caught.value.code in ("CG723", "CG911")
+            tune(deployment(), steps(decode(5)), profile=record(full, {"1": 0.001, "8": 0.002}))
+        assert caught.value.code == code
+        assert said in caught.value.message
+
+    @pytest.mark.parametrize(
+        ("full", "said"),
+        [
+            ({"1": 0.004}, "full steps were timed at 1 token alone"),
+            ({"1": 0.004, "8": 0.004}, "full steps were timed at 1, 8 tokens alone"),
+            (
+                {"1": 0.004, "8": 0.004, "120": 0.004},
+                "full steps up to 256 tokens are asked for, timed were 1, 8, 120 tokens",
+            ),
+        ],
+    )
+    def test_times_at_too_few_sizes_recommend_nothing(self, full: dict[str, float], said: str) -> None:
+        """Times that never rise say that padding is free: 2 sizes would do as well as 51."""
+        other = {"1": 0.004, "8": 0.004, "512": 0.004}
+        few = record({})
+        few = few.model_copy(update={"profile": {"cost_seconds": {"full": full, "piecewise": other}}})
+        traffic = shape("steady", max_num_seqs=256)
+        found, plain = tune(deployment(), traffic, profile=few), tune(deployment(), traffic)
+        assert found.prices.unit == "tokens"
+        assert found.chosen.sizes == plain.chosen.sizes
+        (note,) = (note for note in found.notes if "do not reach" in note)
+        assert said in note
+        assert "cgplan profile --times 1,8,64,256" in note
+
+    def test_times_up_to_half_the_largest_size_are_enough(self) -> None:
+        found = tune(deployment(), shape("steady", max_num_seqs=256), profile=record({"1": 0.004, "8": 0.004, "128": 0.005}))
+        assert found.prices.unit == "seconds"
+        assert not any("do not reach" in note for note in found.notes)
 
     def test_times_never_fall(self) -> None:
         times = record({"1": 0.002, "8": 0.001, "16": 0.003})

@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 from runs import Run
 
-from cgplan.memory.budget.budget import Measured, MemoryFlags
+from cgplan.memory.budget.budget import MemoryFlags
+from cgplan.memory.budget.measured import Measured
 from cgplan.memory.estimates import Interval
 from cgplan.memory.plan import CapacityPlan, plan, vllm_estimate
 

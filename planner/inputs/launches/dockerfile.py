@@ -96,7 +96,7 @@ def instructions(source: Source) -> Iterator[Instruction]:
         if head is not None:
             if joined.length > MAX_LENGTH and head[1].upper() in _READ:
                 raise InputError(
-                    f"an instruction longer than {MAX_LENGTH // 1024} KiB",
+                    f"an instruction is longer than {MAX_LENGTH // 1024} KiB",
                     code="CG914",
                     where=f"line {joined.span_of(0, 1).line}",
                     fix="check the command alone",

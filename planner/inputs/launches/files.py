@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ...errors import InputError, did_you_mean, shorten
+from ..safe_json import shown
 from .launch import Source
 
 MAX_BYTES = 16 * 2**20
@@ -179,7 +180,10 @@ def _read(name: str) -> bytes:
             ) from None  # fmt: skip
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise InputError(
-            f"{shorten(name)} cannot be read: {reason.lower()}", code="CG910", where=name, fix="check its permissions"
+            f"{shorten(name)} cannot be read: {reason.lower()}",
+            code="CG910",
+            where=shown(name),
+            fix="check its permissions",
         ) from None
     if len(data) > MAX_BYTES:
         raise _too_large(name)
@@ -266,7 +270,7 @@ def _missing(name: str) -> InputError:
     return InputError(
         f"{shorten(name)}: no such file or folder",
         code="CG910",
-        where=name,
+        where=shown(name),
         fix=near or "name a file, a folder, or - for standard input; a command line goes behind --",
     )
 
@@ -275,6 +279,6 @@ def _too_large(name: str) -> InputError:
     return InputError(
         f"{shorten(name)} is larger than {MAX_BYTES // 2**20} MiB",
         code="CG914",
-        where=name,
+        where=shown(name),
         fix="name the manifest or script alone",
     )

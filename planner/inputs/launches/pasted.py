@@ -67,6 +67,7 @@ def launch_of_text(text: str) -> Launch:
         raise InputError(
             f"{shorten(' '.join(text[: 2 * SHOWN].split()) or 'an empty line', SHOWN)!r} does not start a vLLM server",
             code="CG905",
+            where="the line",
             fix="write `vllm serve MODEL ...`",
         )
     return _launch(source, found, ())
@@ -84,6 +85,7 @@ def _only(found: Sequence[Found], text: str) -> Found | None:
         raise InputError(
             f"{shorten(' '.join(text[: 2 * SHOWN].split()), SHOWN)!r} starts {len(found)} vLLM servers",
             code="CG905",
+            where="the line",
             fix="pass it as a file, or on standard input: cgplan check -",
         )
     return found[0] if found else None

@@ -56,14 +56,14 @@ def read(source: Source) -> Reading:
     """
     if len(source.text) > MAX_CHARS:
         raise InputError(
-            f"longer than {MAX_CHARS // 2**20} MiB",
+            f"the text is longer than {MAX_CHARS // 2**20} MiB",
             code="CG914",
             where=source.name or None,
             fix="name the manifest or script alone",
         )
     if source.text.count("\n") > MAX_LINES:
         raise InputError(
-            f"more than {MAX_LINES:,} lines",
+            f"the text has more than {MAX_LINES:,} lines",
             code="CG914",
             where=source.name or None,
             fix="name the manifest or script alone",

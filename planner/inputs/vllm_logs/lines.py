@@ -15,8 +15,9 @@ WANTED = re.compile(
     # Words that begin with a letter that is seldom in running text: most of the time of a long log is spent here.
     # Severity, and the ends of tracebacks.
     rb"WARNING|ERROR|CRITICAL|FATAL|Traceback|Error\b|Exception\b|Interrupt\b|Exit\b"
-    # Of their inside: the step of the start, and what pydantic wraps.
+    # Of their inside: the step, the function, and what pydantic wraps.
     rb'|File "[^"]{1,400}", line [0-9]+, in \w*(?:kv_cache|_memory|_config|_model|profile_run|_dummy_)'
+    rb'|File "[^"]{0,300}vllm/[^"]{1,200}", line [0-9]+, in '
     rb"|Value error, |Assertion failed, |\[type=\w+, input_value="
     # The banner's blocks, as such and as JSON writes them; a server without the banner; arguments; engines.
     rb"|\xe2\x96|\\u25[89]|LLM (?:API )?server|LLM \(v|-default args|V[01] LLM engine|Resolved arch"
@@ -29,6 +30,8 @@ WANTED = re.compile(
     rb"|Loading weights|Model loading|Compiling a|Initial (?:profiling|free)|\.compile (?:took|and)|\(profile, create"
     rb"|Dynamo bytecode|Directly load|Application startup|Starting vLLM|Uvicorn running"
     rb"|EngineCore (?:failed|enc)|WorkerProc failed"
+    # The platform, and the end of a server.
+    rb"|Platform plugin|Shutting down|\[shutdown\]"
 )
 """A line without any of these says nothing of a start."""
 
@@ -89,12 +92,14 @@ class Line:
         data: without line end.
         lead: what stood before the first carriage return of the line: the process that draws a bar.
         is_cut: the line was too long, or the log ends in it; a number at its end may lack digits.
+        is_of_request: one of a running server. Of those that follow each other only the first is read, for what it is.
     """
 
     number: int
     data: bytes
     lead: bytes = b""
     is_cut: bool = False
+    is_of_request: bool = False
 
 
 @dataclass
@@ -103,10 +108,12 @@ class Splitter:
 
     Attributes:
         everything: while set, no line is turned away: a line in parts is being put together.
+        requests: lines of a running server so far.
     """
 
     counts: Counts = field(default_factory=Counts)
     everything: bool = False
+    requests: int = 0
 
     def lines(self, pieces: Iterator[bytes]) -> Iterator[Line]:
         """The lines worth reading; of states of one bar that follow each other, on one line or on many, the last."""
@@ -144,6 +151,7 @@ class Splitter:
         ends_in_number = False
         rest, lead, skipping = b"", b"", False
         number = 1
+        told = -1
         for piece in pieces:
             self._look(piece)
             counts.bytes += len(piece)
@@ -157,10 +165,14 @@ class Splitter:
             rest = whole.pop()
             for data in whole:
                 if not self.everything and TURNED_AWAY.match(data) and not (data[:1] == b"{" and _is_part(data)):
-                    pass
+                    if told != self.requests:
+                        yield Line(number, data, is_of_request=True)
+                    self.requests += 1
+                    told = self.requests
                 elif b"\r" in data:
                     yield from self._states(number, data, lead)
                 elif self.everything or _is_wanted(data):
+                    told = -1
                     yield Line(number, data, lead)
                     ends_in_number = data[-1:].isdigit()
                 elif ends_in_number:

@@ -23,7 +23,11 @@ FIELDS: dict[str, dict[str, str]] = {
     },
     "L5": {"kv": "kv_bytes"},
     "L7": {"graph_estimate": "graph_estimate_bytes"},
-    "L8": {"utilization": "utilization", "raised": "raised_utilization"},
+    "L8": {
+        "utilization": "utilization",
+        "raised": "raised_utilization",
+        "equivalent": "equivalent_utilization",
+    },
     "L9": {"utilization": "utilization", "raised": "raised_utilization"},
     "L10": {"graph_actual": "graph_actual_bytes", "seconds": "capture_seconds"},
     "L11": {"graph_actual": "graph_actual_bytes", "graph_estimate": "graph_estimate_bytes"},

@@ -5,18 +5,21 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Protocol
 
 from ...errors import InputError
+from ...startup import reprs
 from ...startup.record import Place, StartupLog
-from . import bars, names, reprs, starts
+from . import bars, names, starts
 from .lines import LIMIT, Line, Splitter
 from .prefixes import Printed, split
 from .recognise import downgrade, find, recognise
+from .serving import is_dead, is_of_a_step
 from .shapes import Read, Unfit
 from .start_notes import StartNotes, key_of
 from .streams import Source, chunks
-from .tracebacks import Failure, exception, is_frame, step_in
+from .tracebacks import Failure, exception, function_in, is_frame, step_in
 from .wrapping import Bare, Unwrapper
 
 EXAMPLES = 20
@@ -53,6 +56,7 @@ def read_log(path_or_stream: Source, tap: Tap | None = None) -> StartupLog:
     splitter = Splitter()
     pieces = chunks(path_or_stream, remarks)
     for line in splitter.lines(pieces if tap is None else tap.through(pieces)):
+        reading.requests = splitter.requests
         reading.line(line)
         splitter.everything = bool(reading.unwrapper.parts)
     reading.rest()
@@ -60,7 +64,10 @@ def read_log(path_or_stream: Source, tap: Tap | None = None) -> StartupLog:
     counts = splitter.counts
     if counts.first_is_binary and not reading.starts.kept:
         raise InputError(
-            "binary data, not a log", code="CG987", where=_name(path_or_stream), fix="give the text that vLLM printed"
+            "this is binary data, not a log",
+            code="CG987",
+            where=_name(path_or_stream),
+            fix="give the text that vLLM printed",
         )
     if counts.nul_bytes:
         remarks.append(f"{counts.nul_bytes} NUL bytes: parts of the log are binary")
@@ -84,7 +91,10 @@ def read_log(path_or_stream: Source, tap: Tap | None = None) -> StartupLog:
 
 
 def _name(source: Source) -> str:
-    return "standard input" if source == "-" else str(getattr(source, "name", source))
+    if source == "-":
+        return "standard input"
+    # A stream without a name is not shown by its address in memory, which differs each time.
+    return str(source if isinstance(source, (str, Path)) else getattr(source, "name", "the log"))
 
 
 @dataclass
@@ -97,6 +107,7 @@ class _Reading:
     examples: list[Place] = field(default_factory=list)
     replaced: int = 0
     number: int = 0
+    requests: int = 0
 
     def line(self, line: Line) -> None:
         text = line.data.decode("utf-8", "replace")
@@ -105,7 +116,15 @@ class _Reading:
         self.number = line.number
         lead = line.lead.decode("utf-8", "replace") if line.lead else ""
         for bare in self.unwrapper.unwrap(text):
-            self._bare(bare, lead, line.is_cut)
+            if line.is_of_request:
+                self._served(bare)
+            else:
+                self._bare(bare, lead, line.is_cut)
+
+    def _served(self, bare: Bare) -> None:
+        """A line of a server at work: that it is one is all that is read of it."""
+        for printed in split(bare, ""):
+            self._notes(printed).serving.is_serving = True
 
     def rest(self) -> None:
         for bare in self.unwrapper.rest():
@@ -133,6 +152,9 @@ class _Reading:
                 return
         if self._failure(printed):
             return
+        if "hutting down" in message or "[shutdown]" in message:
+            notes = self._notes(printed)
+            notes.serving.stops(message, notes.failures.fatal is not None)
         read = recognise(message) if printed.has_head else find(message)
         if isinstance(read, Read) and is_cut and message[-1:].isdigit():
             read = Unfit(read.shape)  # The log ends within the number, for all one can see.
@@ -192,9 +214,8 @@ class _Reading:
             notes = self._notes(printed)
             if printed.level or printed.process or not notes.is_ready:
                 notes.message("ERROR", line, self._place(line), printed.process)
-                if not notes.is_ready or notes.failures.fatal:
-                    api = names.is_api_server(printed.process)
-                    notes.failures.add(Failure(line, self.number, names.label(printed.process), api))
+            api = names.is_api_server(printed.process)
+            self._failed(notes, Failure(line, self.number, names.label(printed.process), api))
             return True
         if (printed.level in ("ERROR", "CRITICAL") or not printed.has_head) and is_frame(printed.message):
             self._frame(printed)
@@ -203,28 +224,48 @@ class _Reading:
             self._fatal(printed)
         return False
 
+    def _failed(self, notes: StartNotes, failure: Failure) -> None:
+        """Takes an exception: of the start, or of a server at work, where only some are its end."""
+        failures, serving = notes.failures, notes.serving
+        if not notes.has_served or failures.fatal:
+            failures.add(failure)
+            if is_of_a_step(failure) or (notes.is_up and is_dead(failure.line)):
+                self._ends(notes, failure)
+            return
+        if is_dead(failure.line) and not serving.is_stopping:
+            self._ends(notes, failure)
+            failures.add(failure)
+        elif not failure.is_of_api_server:
+            serving.failed(failure, failures, self.requests)
+            if is_of_a_step(failure):
+                self._ends(notes, failure)
+
+    def _ends(self, notes: StartNotes, failure: Failure) -> None:
+        notes.failures.fatal = notes.failures.fatal or failure
+        notes.serving.ended(notes.failures, self.requests)
+
     def _frame(self, printed: Printed) -> None:
         """Of the inside of a traceback: the step of the start, and what a validator said."""
         wraps = self.starts.latest(printed)
         if wraps is None:
             return
         failures, process = wraps.failures, names.label(printed.process)
-        if step_in(printed.message) is not None:
+        if step_in(printed.message) is not None or function_in(printed.message) is not None:
             self._notes(printed).failures.frame(printed.message, process)
         elif (line := failures.cause(printed.message, process)) is not None:
             notes = self._notes(printed)
             notes.message("ERROR", line, self._place(line), printed.process)
-            if not notes.is_ready or failures.fatal:
+            if not notes.has_served or failures.fatal:
                 is_more = failures.validating
                 failures.add(Failure(line, self.number, process, names.is_api_server(printed.process)))
                 failures.validating = is_more
 
     def _fatal(self, printed: Printed) -> None:
-        failures = self._notes(printed).failures
-        if failures.fatal is None:
+        notes = self._notes(printed)
+        if notes.failures.fatal is None and not notes.serving.is_stopping:
             line = printed.message.strip()[:MAX_MESSAGE]
             api = names.is_api_server(printed.process)
-            failures.fatal = Failure(line, self.number, names.label(printed.process), api)
+            self._ends(notes, Failure(line, self.number, names.label(printed.process), api))
 
     def _message(self, printed: Printed) -> None:
         text = printed.message.strip()[:MAX_MESSAGE]
@@ -330,4 +371,5 @@ _FIRST = {
     "length": ("max_model_len", "length"),
     "batched": ("max_num_batched_tokens", "tokens"),
     "seqs": ("max_num_seqs", "seqs"),
+    "platform": ("platform_plugin", "plugin"),
 }

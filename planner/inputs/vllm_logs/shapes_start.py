@@ -28,6 +28,7 @@ SHAPES = (
     Shape("L20", "Using {backend:word} backend (selected via --attention-backend)."),
     Shape("L20", "Using AttentionBackendEnum.{backend:word} backend."),
     Shape("L25", "Using V2 Model Runner"),
+    Shape("platform", "Platform plugin {plugin:word} is activated"),
     Shape("weights", "Loading weights took {seconds:seconds} seconds"),
     Shape("compile", "torch.compile took {seconds:seconds} s in total"),
     Shape(

@@ -5,14 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from ...startup.crashes import classify
 from ...startup.record import Captured, Crash, Message, Phase, Place, Rank, Start
 from . import names
 from .bars import Bar
-from .crash_kind import classified
 from .prefixes import Process
 from .rank_notes import MAX_ITEMS, RankNotes
+from .serving import Serving
 from .shapes_start import MODES
-from .tracebacks import Failures
+from .tracebacks import SERVING, Failure, Failures
 
 MAX_RANKS = 4096
 MAX_MESSAGES = 400
@@ -56,6 +57,7 @@ class StartNotes:
     phases: list[Phase] = field(default_factory=list)
     messages: dict[tuple[str, str], Message] = field(default_factory=dict)
     failures: Failures = field(default_factory=Failures)
+    serving: Serving = field(default_factory=Serving)
     is_up: bool = False
     is_ready: bool = False
     dropped: int = 0
@@ -150,15 +152,30 @@ class StartNotes:
                 if name in values and row[index] is None:
                     row[index] = values[name]
 
+    @property
+    def has_served(self) -> bool:
+        """Whether the server was ready, or at work."""
+        return self.is_ready or self.serving.is_serving
+
     def crash(self) -> Crash | None:
         failures = self.failures
-        ended = failures.fatal is not None or (failures.found and not (self.is_up or self.is_ready))
+        ended = failures.fatal is not None or (failures.found and not (self.is_up or self.has_served))
         root = failures.root() if ended else None
         if root is None:
             return None
-        kind, values = classified(root.line)
+        kind, values = classify(root.line)
         chain = tuple(failure.line for failure in failures.found)
-        return Crash(kind, root.line, Place(root.number, root.line[:300]), root.process, values, chain, failures.step)
+        place = Place(root.number, root.line[:300])
+        step = self._step(root)
+        return Crash(kind, root.line, place, root.process, values, chain, step, failures.function)
+
+    def _step(self, root: Failure) -> str:
+        """By the frames; a server that was at work died at work, whatever they say."""
+        said = self.failures.step
+        if self.has_served or said == SERVING:
+            return SERVING
+        up = {phase.rank for phase in self.phases if phase.name == "init engine"}
+        return SERVING if up and not said and (len(self.engines) < 2 or root.process in up) else said
 
     def built(self, last_line: int) -> Start:
         kept = {key: notes for key, notes in self.ranks.items() if not notes.is_empty}
@@ -195,10 +212,11 @@ class StartNotes:
             phases=self._phases(),
             messages=tuple(self.messages.values()),
             crash=self.crash(),
-            ready=self.is_ready,
+            ready=self.has_served,
             source=self.source,
             captured=tuple(bars.values()),
             derived_max_model_len=self.values.get("derived_max_model_len"),
+            platform_plugin=self.values.get("platform_plugin"),
         )
 
     def _number(self, name: str, other: Any = None) -> int | None:

@@ -107,6 +107,8 @@ def _is_past(notes: StartNotes, what: str, printed: Printed) -> bool:
     """Whether a start has had this line, or one that comes after it. A line that is written twice is one line."""
     if printed.time and notes.openings.get(what) == _said(printed):
         return False
+    if notes.serving.is_serving and (what != "engine" or not notes.is_opened):
+        return True
     if what == "engine":
         label = names.label(printed.process)
         said = (key_of(printed.process), f"{printed.time} {printed.message}")

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from ...errors import InputError
+from ..safe_json import shown
 from .zstd_frames import Frames
 
 CHUNK = 2**18
@@ -67,21 +68,21 @@ def _opened(source: Source) -> Iterator[tuple[IO[Any], str]]:
     if not isinstance(source, (str, os.PathLike)):
         yield source, str(getattr(source, "name", "the log"))
         return
-    path = Path(source)
+    path, name = Path(source), shown(Path(source))
     try:
         kind = path.stat().st_mode
         if stat.S_ISDIR(kind):
-            raise InputError(f"{path} is a directory", code="CG986", where=str(path), fix="give a log file, or -")
+            raise InputError(f"{name} is a directory", code="CG986", where=name, fix="give a log file, or -")
         if stat.S_ISBLK(kind) or (stat.S_ISCHR(kind) and str(path) != "/dev/stdin"):
-            raise InputError(f"{path} is a device", code="CG986", where=str(path), fix="give a log file, or -")
+            raise InputError(f"{name} is a device", code="CG986", where=name, fix="give a log file, or -")
         stream = path.open("rb", buffering=0)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise InputError(
-            f"cannot read {path}: {reason}", code="CG986", where=str(path), fix="give a log file, or -"
+            f"cannot read {name}: {reason}", code="CG986", where=name, fix="give a log file, or -"
         ) from None
     with stream:
-        yield stream, str(path)
+        yield stream, name
 
 
 def _read(stream: IO[Any], name: str) -> Iterator[bytes]:
@@ -89,7 +90,9 @@ def _read(stream: IO[Any], name: str) -> Iterator[bytes]:
         while piece := stream.read(CHUNK):
             yield piece.encode("utf-8", "replace") if isinstance(piece, str) else bytes(piece)
     except OSError as error:
-        raise InputError(f"cannot read {name}: {error.strerror or error}", code="CG986", where=name) from None
+        raise InputError(
+            f"cannot read {name}: {error.strerror or error}", code="CG986", where=name, fix="give a log file, or -"
+        ) from None
 
 
 def _head(pieces: Iterator[bytes]) -> bytes:

@@ -43,7 +43,7 @@ _CAUSE = re.compile(
 _KINDS = {"Value error": "ValueError", "Assertion failed": "AssertionError"}
 """How pydantic tells of the exceptions of a validator: indented, below the line of its own exception."""
 
-_IN = re.compile(r'\s*File "[^"]{1,400}", line [0-9]{1,9}, in (?P<name>\w{1,80})')
+_IN = re.compile(r'\s*File "(?P<path>[^"]{1,400})", line [0-9]{1,9}, in (?P<name>\w{1,80})')
 STEPS = {
     "load_model": "loading",
     "determine_available_memory": "profiling",
@@ -58,8 +58,16 @@ STEPS = {
     "capture_model": "capture",
     "_dummy_sampler_run": "warm-up",
     "_dummy_pooler_run": "warm-up",
+    "run_busy_loop": "serving",
+    "_process_engine_step": "serving",
+    "step_with_batch_queue": "serving",
+    "execute_dummy_batch": "serving",
+    "execute_model": "serving",
+    "sample_tokens": "serving",
 }
-"""Functions of the workers, of both runners and all releases, and the step of the start that each belongs to."""
+"""Functions of engines and workers, of both runners and all releases, and the step that each belongs to. Start-up runs
+`execute_model` as well, for its warm-up: what is within a step of the start is of that step."""
+SERVING = "serving"
 
 MAX_CHAIN = 20
 MAX_PROCESSES = 4096
@@ -78,9 +86,17 @@ def exception(message: str) -> str | None:
 
 
 def step_in(message: str) -> str | None:
-    """The step of the start that a frame of a traceback belongs to; None: it is no frame, or of no one step."""
+    """The step that a frame of a traceback belongs to; None: it is no frame, or of no one step."""
     match = _IN.match(message)
     return STEPS.get(match["name"]) if match else None
+
+
+def function_in(message: str) -> str | None:
+    """The function of vLLM that a frame of a traceback is of; None: it is no frame, or not of vLLM."""
+    match = _IN.match(message)
+    if match is None or "vllm/" not in match["path"].replace("\\", "/") or match["name"].startswith("__"):
+        return None
+    return match["name"]
 
 
 @dataclass
@@ -88,7 +104,8 @@ class Failure:
     """One exception, where it was first printed, and by which process.
 
     Attributes:
-        step: of the start, by the frames above it; "": they do not say.
+        step: by the frames above it; "": they do not say.
+        function: of vLLM, the innermost of the frames above it; "": there is none.
     """
 
     line: str
@@ -96,6 +113,7 @@ class Failure:
     process: str
     is_of_api_server: bool
     step: str = ""
+    function: str = ""
 
 
 @dataclass
@@ -105,23 +123,34 @@ class Failures:
     found: list[Failure] = field(default_factory=list)
     fatal: Failure | None = None
     steps: dict[str, str] = field(default_factory=dict)
+    functions: dict[str, str] = field(default_factory=dict)
     validating: str | None = None
 
     def add(self, failure: Failure) -> None:
-        failure.step = failure.step or self.steps.pop(failure.process, "")
+        self.framed(failure)
         self.validating = failure.process if _VALIDATION.search(failure.line) else None
         if len(self.found) < MAX_CHAIN and all(failure.line != known.line for known in self.found):
             self.found.append(failure)
 
+    def framed(self, failure: Failure) -> None:
+        """Gives an exception what the frames above it said; they are of no other one."""
+        failure.step = failure.step or self.steps.pop(failure.process, "")
+        failure.function = failure.function or self.functions.pop(failure.process, "")
+
     def frame(self, message: str, process: str) -> None:
         """Takes the frame of a traceback, the outermost first: the innermost step counts.
 
-        The profile run makes a small KV cache and graphs of its own, so what is within it is of the profile run.
+        The profile run makes a small KV cache and graphs of its own, so what is within it is of the profile run. A
+        step of serving holds no other, and is none within a step of the start.
         """
+        function = function_in(message)
+        if function is not None and (process in self.functions or len(self.functions) < MAX_PROCESSES):
+            self.functions[process] = function
         step = step_in(message)
-        if step is None or self.steps.get(process) == "profiling":
+        known = self.steps.get(process)
+        if step is None or known in ("profiling", SERVING) or (step == SERVING and known is not None):
             return
-        if process in self.steps or len(self.steps) < MAX_PROCESSES:
+        if known is not None or len(self.steps) < MAX_PROCESSES:
             self.steps[process] = step
 
     def cause(self, message: str, process: str) -> str | None:
@@ -140,6 +169,13 @@ class Failures:
         said = (root.step if root is not None else "", *(failure.step for failure in self.found))
         return next((step for step in said if step), "")
 
+    @property
+    def function(self) -> str:
+        """The innermost function of vLLM of the exception to tell, else of any other of its chain."""
+        root = self.root()
+        said = (root.function if root is not None else "", *(failure.function for failure in self.found))
+        return next((function for function in said if function), "")
+
     def root(self) -> Failure | None:
         """The exception to tell: the first that no other process is only reporting, or vLLM's own words on it."""
         own = [failure for failure in self.found if not any(word in failure.line for word in WRAPPERS)]
@@ -147,4 +183,5 @@ class Failures:
         for failure in inner:
             if any(word in failure.line for word in EXPLAINS):
                 return failure
-        return next(iter([*inner, *self.found]), self.fatal)
+        killed = [self.fatal] if self.fatal is not None and "died unexpectedly" in self.fatal.line else []
+        return next(iter([*inner, *killed, *self.found]), self.fatal)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from ...errors import shorten
 from . import combinations
 from .combinations import Reason, flash_attention_combination, fp8_kv, listed, no
 from .facts import Backend
@@ -50,9 +51,9 @@ class _Checks:
         if not self.head_size(backend, layer):
             found.append(Reason("head_size", self.head_size_text(backend, layer)))
         if layer.dtype not in backend.dtypes:
-            found.append(Reason("dtype", f"dtype {layer.dtype}: it takes {listed(backend.dtypes)}"))
+            found.append(Reason("dtype", f"dtype {shorten(layer.dtype, 40)}: it takes {listed(backend.dtypes)}"))
         if not self.kv_dtype(backend, layer):
-            found.append(Reason("kv_cache_dtype", f"KV cache dtype {layer.kv_dtype}: not supported here"))
+            found.append(Reason("kv_cache_dtype", f"KV cache dtype {shorten(layer.kv_dtype, 40)}: not supported here"))
         if layer.block_size is not None and not self.block_size(backend, layer, layer.block_size):
             found.append(Reason("block_size", f"--block-size {layer.block_size} does not fit its kernels"))
         traits = backend.traits

@@ -249,7 +249,7 @@ class GroupChooser:
                     f"unknown kind of mamba layers {shorten(kind)}",
                     code="CG305",
                     where="model.mamba_backends",
-                    fix=f"known: {', '.join(self.facts.mamba)}",
+                    fix=f"give one of {', '.join(self.facts.mamba)}",
                 )
             if everything and is_batch_invariant(self.deployment):
                 batch_invariance.check_mamba(self.facts.release, backend.name)

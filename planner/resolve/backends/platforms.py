@@ -86,6 +86,7 @@ def _rocm(deployment: Deployment, layer: Layer, name: str | None, facts: Catalog
         stage="attn_backend_selection",
         raised_as="ValueError",
         raised_in="attention selector",
+        where="--attention-backend",
         fix="; ".join(f"{candidate}: {against[0].text}" for candidate, against in rejected),
     )
 

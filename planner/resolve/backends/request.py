@@ -10,11 +10,11 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from ...deployment import Deployment
+from ...env_switches import int_switch
 from ...errors import InputError, StartupError, did_you_mean, shorten
 from ...model_shape import ModelShape
 from ...releases import holds
 from ...trace import Rule, Trace
-from ..environment import int_switch
 from .facts import Catalogue
 from .layer import Installed, Layer, fa_supported
 
@@ -158,7 +158,7 @@ def _per_kind(given: Mapping[str, str], facts: Catalogue) -> dict[str, str]:
     for kind, text in given.items():
         where = f"attention_config.backend_per_kind.{shorten(kind, 40)}"
         if kind not in KINDS:
-            fix = did_you_mean(kind, KINDS) or f"known: {', '.join(KINDS)}"
+            fix = did_you_mean(kind, KINDS) or f"give one of {', '.join(KINDS)}"
             message = f"unknown KV cache group kind {shorten(kind)}"
             raise InputError(message, code="CG309", where=where, fix=fix)
         # "auto" means nothing here: the map is looked up in the enum without that exception.

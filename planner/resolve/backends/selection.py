@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
-from ...errors import StartupError
+from ...errors import StartupError, shorten
 from ...trace import Rule
 from .checks import reasons
 from .combinations import Reason
@@ -149,11 +149,12 @@ def _none_valid(layer: Layer, rejected: list[tuple[str, tuple[Reason, ...]]]) ->
     major, minor = layer.capability
     nearest, against = min(rejected, key=lambda entry: len(entry[1]))
     return StartupError(
-        f"no attention backend fits {kind} with head size {layer.head_size}, dtype {layer.dtype} and "
-        f"KV cache dtype {layer.kv_dtype} on compute capability {major}.{minor}",
+        f"no attention backend fits {kind} with head size {layer.head_size}, dtype {shorten(layer.dtype, 40)} and "
+        f"KV cache dtype {shorten(layer.kv_dtype, 40)} on compute capability {major}.{minor}",
         code="CG303",
         stage="attn_backend_selection",
         raised_as="ValueError",
         raised_in="attention selector",
+        where="--attention-backend",
         fix=f"the nearest is {nearest}, which lacks: {'; '.join(reason.text for reason in against)}",
     )

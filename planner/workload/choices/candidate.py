@@ -23,7 +23,7 @@ from ..sizes.effect import Point, Run, Setting, runs_of, with_sizes
 from ..sizes.frame import Frame, Memo, frame_of, lists, most_sizes, with_graph
 from ..sizes.limits import ROUNDING, Limits, keeps
 from ..sizes.others import TrafficSteps, by_buckets, by_chance, guard_of
-from ..sizes.prices import NAMES, TOKENS, Prices
+from ..sizes.prices import TOKENS, Prices
 from ..sizes.robust import Interval
 from ..sizes.steps import Step, merged
 
@@ -264,7 +264,7 @@ def _unpriced(bench: Bench, steps: Sequence[Step], before: list[Run], after: lis
         return "" if same else "tokens do not say what another kind of graph, or none, takes"
     for run in (*before, *after):
         if run.mode not in bench.prices.times:
-            return f"the profile has no times of {NAMES[run.mode]} steps"
+            return bench.prices.why_none(run.mode)
     # The times of FULL steps are those of decode batches.
     mixed = [(old, new) for step, old, new in zip(steps, before, after, strict=True) if step.kind == "mixed"]
     if not same and any(CUDAGraphMode.FULL in (old.mode, new.mode) for old, new in mixed):

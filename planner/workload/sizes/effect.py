@@ -123,6 +123,8 @@ class Setting:
             return None, None
         budget, graphs = make_budget(deployment, resolution, self.request)
         taken = None if graphs is None else graphs.total.best
+        if graphs is not None and self.request.known.graphs is not None:
+            taken = round(budget.tightest.graphs.best)  # as measured, or for another list as far off as that was
         kv_bytes = [left.best for left in budget.kv_cache]
         if self.request.kv_bytes is not None:
             kv_bytes = [self.request.kv_bytes]

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Mapping
-from dataclasses import dataclass
-from math import inf
+from dataclasses import dataclass, field
 from typing import Any
 
 from ...deployment import Deployment
 from ...errors import InputError, shorten
-from ...memory.budget.measured_record import Profile, fingerprint_of
+from ...memory.budget.measured_record import Profile, fingerprint_of, in_one_line
 from ...releases import canonical
 from ...resolve.resolution import Resolution
 from ...vocabulary import CUDAGraphMode
@@ -21,6 +20,12 @@ MUST_FIT = ("gpu", "model", "tensor_parallel_size", "pipeline_parallel_size", "d
 
 NAMES = {CUDAGraphMode.FULL: "full", CUDAGraphMode.PIECEWISE: "piecewise", CUDAGraphMode.NONE: "eager"}
 WHERE = "--profile"
+LEAST_SIZES = 3
+"""Times of fewer sizes price nothing: through one point goes a flat line, which says that padding costs nothing."""
+LONGEST_STEP = 1e6
+"""No step takes as long, seconds."""
+FURTHEST = 2
+"""Sizes up to this many times the largest timed one have a price."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +53,7 @@ class Prices:
 
     Attributes:
         times: by mode; empty: the cost is tokens.
+        too_few: sizes of the modes that were timed at too few.
         source: of the times, in words.
         notes: what differs between the deployment and the one that was measured.
     """
@@ -55,6 +61,7 @@ class Prices:
     times: Mapping[CUDAGraphMode, Times]
     source: str = ""
     notes: tuple[str, ...] = ()
+    too_few: Mapping[CUDAGraphMode, tuple[int, ...]] = field(default_factory=dict)
 
     @property
     def unit(self) -> str:
@@ -71,12 +78,41 @@ class Prices:
         times = self.times.get(mode)
         if times is None:
             raise InputError(
-                f"the profile has no times of {NAMES[mode]} steps",
+                self.why_none(mode),
                 code=NO_TIMES.code,
                 where=WHERE,
                 fix=NO_TIMES.instead,
             )
         return times.at(tokens)
+
+    def why_none(self, mode: CUDAGraphMode) -> str:
+        """Why steps of a mode have no price."""
+        if mode in self.too_few:
+            return f"the profile timed {NAMES[mode]} steps at {_listed(self.too_few[mode])} alone"
+        return f"the profile has no times of {NAMES[mode]} steps"
+
+    def reaching(self, widest: Mapping[CUDAGraphMode, int]) -> Prices:
+        """Itself where its times say what steps up to these sizes cost, by mode; else tokens, with a note that says why.
+
+        A list is chosen by the difference between sizes. Where nobody timed them, a line that is drawn through others
+        says what it likes, and a list that only pads would look free.
+
+        Raises:
+            InputError: CG723, no step of a mode was timed.
+        """
+        why = []
+        for mode, tokens in widest.items():
+            if mode in self.too_few:
+                why.append(f"{NAMES[mode]} steps were timed at {_listed(self.too_few[mode])} alone")
+                continue
+            self.of(mode, tokens)
+            if (times := self.times.get(mode)) is not None and tokens > FURTHEST * times.sizes[-1]:
+                why.append(f"{NAMES[mode]} steps up to {tokens} tokens are asked for, timed were {_listed(times.sizes)}")
+        if not why:
+            return self
+        sizes = ",".join(str(size) for size in (1, 8, 64, 256, 512, 1024, 2048, 4096) if size < max(widest.values()) * 2)
+        note = f"the cost is tokens, as the times of the profile do not reach: {'; '.join(why)}"
+        return Prices({}, notes=(*self.notes, f"{note}. Measure with `cgplan profile --times {sizes}`"))
 
     def beyond(self, widest: Mapping[CUDAGraphMode, int]) -> str:
         """What to say where times of larger steps are asked than were measured, by mode; "": of none."""
@@ -111,10 +147,18 @@ def prices_from(profile: Profile, deployment: Deployment, resolution: Resolution
             fix="give a profile of this model on this GPU, or leave --profile out: the cost is then tokens",
         )
     more = profile.profile or {}
-    times = {mode: found for mode, name in NAMES.items() if (found := _times(more, name)) is not None}
-    if not times:
-        raise InputError(f"{profile.source} has no times", code=NO_TIMES.code, where=WHERE, fix=NO_TIMES.instead)
-    return Prices(times, profile.source, tuple(_notes(other, said, here, more)))
+    found = {mode: times for mode, name in NAMES.items() if (times := _times(more, name)) is not None}
+    source = in_one_line(profile.source)
+    if not found:
+        raise InputError(f"{source} has no times", code=NO_TIMES.code, where=WHERE, fix=NO_TIMES.instead)
+    times = {mode: one for mode, one in found.items() if len(one.sizes) >= LEAST_SIZES}
+    too_few = {mode: one.sizes for mode, one in found.items() if mode not in times}
+    return Prices(times, source, tuple(_notes(other, said, here, more)), too_few)
+
+
+def _listed(sizes: tuple[int, ...]) -> str:
+    named = ", ".join(map(str, sizes[:8])) + (", ..." if len(sizes) > 8 else "")
+    return f"{named} token{'' if sizes == (1,) else 's'}"
 
 
 def _notes(other: list[str], said: Mapping[str, Any], here: Mapping[str, Any], more: Mapping[str, Any]) -> list[str]:
@@ -134,15 +178,31 @@ def _times(more: Mapping[str, Any], name: str) -> Times | None:
     given = table.get(name) if isinstance(table, dict) else None
     if not given:
         return None
-    try:
-        points = sorted((int(size), float(value)) for size, value in given.items())
-    except (AttributeError, TypeError, ValueError):
-        points = [(0, 0.0)]
-    if any(size < 1 or not 0 < value < inf for size, value in points):
-        raise InputError(
-            f"cost_seconds.{name} has no seconds by size", code="CG911", where=WHERE, fix="`cgplan profile` writes it"
-        )
+    if not isinstance(given, dict):
+        raise _unreadable(f"cost_seconds.{name} has no seconds by size")
+    points = sorted((_size(size, name), _seconds(value, f"cost_seconds.{name}.{size}")) for size, value in given.items())
     seconds: list[float] = []
     for _, value in points:
         seconds.append(max(value, seconds[-1]) if seconds else value)
     return Times(tuple(size for size, _ in points), tuple(seconds))
+
+
+def _size(text: Any, name: str) -> int:
+    try:
+        size = int(text)
+    except (TypeError, ValueError):
+        size = 0
+    if size < 1:
+        raise _unreadable(f"cost_seconds.{name}: {in_one_line(shorten(text, 40))!r} is no size")
+    return size
+
+
+def _seconds(value: Any, where: str) -> float:
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if not is_number or not 0 < value < LONGEST_STEP:
+        raise _unreadable(f"{in_one_line(shorten(where, 60))}: {in_one_line(shorten(value, 40))!r} is no time")
+    return float(value)
+
+
+def _unreadable(message: str) -> InputError:
+    return InputError(message, code="CG911", where=WHERE, fix="give the file as `cgplan profile --json FILE` wrote it")

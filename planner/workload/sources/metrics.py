@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from math import ceil, floor, inf, isfinite, isinf
 
-from ...errors import InputError
+from ...errors import InputError, shorten
 from ...inputs.secret_shapes import hidden
 from ..gathered import Gathered, Part
 from ..histogram import MAX_SIZE, Batches, Range, workload_of
@@ -140,7 +140,7 @@ def _steps(counts: _Counts, before: _Counts, engine: str, where: str) -> list[tu
         steps = total - past
         if total < 0 or steps < 0:
             raise InputError(
-                f"{where}: {engine}: a count fell between the two texts",
+                f"{where}: {shorten(engine, 200)}: a count fell between the two texts",
                 code="CG718",
                 where=where,
                 fix="give the earlier text first, both of one run; or the later one alone",

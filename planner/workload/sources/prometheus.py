@@ -52,7 +52,8 @@ def samples(lines: Iterable[str], wanted: frozenset[str], where: str) -> list[Sa
 def broken(message: str, where: str, line: int | None = None) -> InputError:
     """CG718 at a line."""
     place = where if line is None else f"{where}:{line}"
-    return InputError(f"{place}: {message}", code="CG718", where=place, fix="give /metrics as the server serves it")
+    said = f"{place}: {shorten(message, 300)}"
+    return InputError(said, code="CG718", where=place, fix="give /metrics as the server serves it")
 
 
 def _labels(line: str, at: int, where: str, number: int) -> tuple[dict[str, str], int]:

@@ -91,6 +91,7 @@ def tune_of(
     steps = given.steps
     why_not = can_be_planned(deployment, resolution, request)
     guard = guard_of(steps, frame, resolution, spread)
+    prices = prices.reaching(_widest((*steps, *guard), frame, resolution))
     setting = Setting(deployment, resolution, steps, guard, prices, None if why_not else request)
     today = setting.today()
     memo: Memo = {}

@@ -13,7 +13,7 @@ from cgplan.releases import SUPPORTED
 from cgplan.releases.gpus import gpu
 from cgplan.resolve.backends.documented import Difference
 from cgplan.resolve.backends.facts import catalogue
-from cgplan.resolve.backends.table import SupportTable, support_table
+from cgplan.resolve.support_table import SupportTable, support_table
 
 GPUS = ("a100", "h100", "b200", "rtx5090")
 MODELS = (

@@ -10,10 +10,11 @@ from collections.abc import Iterator
 from difflib import SequenceMatcher
 from pathlib import Path
 
-from ....errors import InputError, shorten
+from ....errors import NO_ROOM, InputError, NoRoomError, shorten
 from ..launch import Source
 
 CODE = "CG910"
+BY_HAND = "drop --write, and make the change by hand"
 CONTEXT = 3
 """Lines around a change that a patch shows."""
 
@@ -54,7 +55,7 @@ def write_back(path: str | os.PathLike[str], source: Source, text: str) -> None:
 
 def _check(real: Path, before: os.stat_result, source: Source, shown: str) -> None:
     if not stat.S_ISREG(before.st_mode):
-        raise InputError(f"{shown} is no regular file; it is not rewritten", code=CODE, where=shown)
+        raise InputError(f"{shown} is no regular file; it is not rewritten", code=CODE, where=shown, fix=BY_HAND)
     if not before.st_mode & 0o222 or not os.access(real, os.W_OK):
         raise InputError(
             f"{shown} is read-only; it is not rewritten",
@@ -119,9 +120,12 @@ def _sync_folder(folder: Path) -> None:
 
 def _failed(error: OSError | UnicodeError, shown: str) -> InputError:
     if isinstance(error, UnicodeError):
-        return InputError(f"{shown}: the new text is no Unicode text; it is not rewritten", code=CODE, where=shown)
-    reason, fix = _REASONS.get(error.errno or 0, (error.strerror or type(error).__name__, None))
-    return InputError(f"{shown} cannot be written: {reason}; it is as it was", code=CODE, where=shown, fix=fix)
+        return InputError(
+            f"{shown}: the new text is no Unicode text; it is not rewritten", code=CODE, where=shown, fix=BY_HAND
+        )
+    reason, fix = _REASONS.get(error.errno or 0, (error.strerror or type(error).__name__, BY_HAND))
+    kind = NoRoomError if error.errno in NO_ROOM else InputError
+    return kind(f"{shown} cannot be written: {reason}; it is as it was", code=CODE, where=shown, fix=fix)
 
 
 def diff_of(source: Source, text: str) -> str:

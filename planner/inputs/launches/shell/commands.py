@@ -68,7 +68,10 @@ class _Search:
             return []
         if len(script.text) > MAX_SCRIPT:
             raise InputError(
-                f"a script longer than {MAX_SCRIPT // 1024} KiB", code="CG914", fix="check the command alone"
+                f"the script is longer than {MAX_SCRIPT // 1024} KiB",
+                code="CG914",
+                where="the script",
+                fix="check the command alone",
             )
         lexer = Lexer(script.text)
         items = lexer.read()
@@ -88,7 +91,7 @@ class _Search:
         if walk.steps >= MAX_STEPS:
             message = f"the script runs more than {MAX_STEPS:,} commands; what comes after them is not read"
             if not found:
-                raise InputError(message, code="CG914", fix="check the command alone")
+                raise InputError(message, code="CG914", where="the script", fix="check the command alone")
             found[-1] = found[-1]._replace(remarks=(*found[-1].remarks, Remark("not_read", message)))
         if lexer.fault is not None:
             span = script.span_of(lexer.fault.at, lexer.fault.at + 1)

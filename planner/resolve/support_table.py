@@ -9,23 +9,24 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from ...deployment import Deployment
-from ...errors import StartupError
-from ...light_dataclass import dataclass
-from ...releases import at
-from ...releases import table as parsed
-from ...trace import Trace
-from ...vocabulary import AttentionCGSupport
-from ..pipeline import configure
-from . import BackendChoice, choose_backends
-from .checks import reasons
-from .documented import Claim, Difference, differences
-from .facts import Backend, Catalogue, catalogue
-from .groups import ATTENTION_OF_MODEL, GroupChooser
-from .layer import Layer
-from .request import request_of
-from .selection import candidates
-from .support import Level, level, named_level
+from ..deployment import Deployment
+from ..errors import StartupError
+from ..light_dataclass import dataclass
+from ..releases import at
+from ..releases import table as parsed
+from ..trace import Trace
+from ..vocabulary import AttentionCGSupport
+from .backends import BackendChoice, choose_backends
+from .backends.checks import reasons
+from .backends.documented import Claim, Difference, differences
+from .backends.facts import Backend, Catalogue, catalogue
+from .backends.groups import ATTENTION_OF_MODEL, GroupChooser
+from .backends.layer import Layer
+from .backends.own_kernels import check_own_attention
+from .backends.request import request_of
+from .backends.selection import candidates
+from .backends.support import Level, level, named_level
+from .pipeline import configure
 
 FOLDER = "vllm/v1/attention/backends/"
 
@@ -119,6 +120,7 @@ def support_table(deployment: Deployment) -> SupportTable:
     deployment, release = engine.deployment, engine.release
     facts = catalogue(release)
     choice, refused = _choice(deployment, engine.dtype, trace)
+    unfit = _without_kernels(deployment, choice)
     quiet = Trace()
     request = request_of(deployment, facts, quiet)
     chooser = GroupChooser(deployment, request, facts, engine.dtype, quiet, frozenset())
@@ -132,7 +134,7 @@ def support_table(deployment: Deployment) -> SupportTable:
         choice=choice,
         refused=refused,
         asked=asked,
-        why=_why(choice, asked, trace),
+        why=_why(choice, asked, trace) if unfit is None else f"vLLM does not start with it: {unfit.message}",
         differences=differences(release, layer, claims),
         assumptions=tuple(trace.assumptions),
     )
@@ -143,6 +145,16 @@ def _choice(deployment: Deployment, dtype: str, trace: Trace) -> tuple[BackendCh
         return choose_backends(deployment, dtype=dtype, trace=trace), None
     except StartupError as error:
         return None, error
+
+
+def _without_kernels(deployment: Deployment, choice: BackendChoice | None) -> StartupError | None:
+    """Why the class that the model picked itself does not run; the choice is vLLM's all the same."""
+    try:
+        if choice is not None:
+            check_own_attention(deployment, choice)
+    except StartupError as error:
+        return error
+    return None
 
 
 def _why(choice: BackendChoice | None, asked: str | None, trace: Trace) -> str:

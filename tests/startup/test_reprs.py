@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cgplan.inputs.vllm_logs.reprs import parse_dict, parse_settings
+from cgplan.startup.reprs import parse_dict, parse_settings
 
 VALUES = st.recursive(
     st.none()

@@ -123,7 +123,7 @@ def _quotes(dice: random.Random, text: str, others: Sequence[str]) -> str:
 
 
 def _splice(dice: random.Random, text: str, others: Sequence[str]) -> str:
-    other = dice.choice(others)
+    other = dice.choice(others) if others else text
     at, start = dice.randrange(len(text) + 1), dice.randrange(len(other) + 1)
     return text[:at] + other[start : start + dice.choice((5, 80, 2000))] + text[at:]
 

@@ -1,9 +1,7 @@
-"""Mutated logs: each ends in an answer or in one clear line, and no answer holds a number that is not in the log.
+"""Startup logs: public ones cut, mixed up and wrapped; no answer holds a number that is not in the log.
 
-    python tools/fuzz_logs.py [CASES] [SEED]
-
-Each case takes a public log or a part of it, changes it (bytes, lines, numbers, wrapping, packing), reads it, and looks
-for every figure of the answer in the text of the line that the answer names as its place.
+Each case takes a public log or a part of it, changes it (bytes, lines, numbers, wrapping, packing), reads it, looks for
+every figure of the answer in the text of the line that the answer names as its place, and holds a plan against it.
 """
 
 from __future__ import annotations
@@ -13,19 +11,27 @@ import io
 import json
 import random
 import re
-import sys
-import time
 from collections.abc import Callable
-from pathlib import Path
+from typing import Any
 
-from cgplan.errors import CgplanError
+from cgplan.inputs.launches.asked import Context
 from cgplan.inputs.vllm_logs import read_log
+from cgplan.report.logs_document import as_document
+from cgplan.report.logs_markdown import page
+from cgplan.report.logs_secrets import LogSecrets
+from cgplan.startup.analysis import analyse
+from cgplan.startup.measured import read_back, record_of
 from cgplan.startup.record import StartupLog
 
-LOGS = sorted((Path(__file__).parents[1] / "fixtures" / "logs").glob("*.txt"))
+from .deployments import FIXTURES
+from .kind import Kind, Wrong
+
+LOGS = sorted((FIXTURES / "logs").glob("*.txt"))
 GIB = 2**30
-SECONDS = 5
-"""A case that takes longer is a fault."""
+MOST = 4 * 2**20
+"""Bytes of a case: a log may have any size, and takes its time."""
+PLANNED = 3
+"""One log in so many is held against a plan, and printed."""
 
 Mutation = Callable[[bytes, random.Random], bytes]
 
@@ -151,31 +157,27 @@ def case(rng: random.Random) -> bytes:
     return data
 
 
-def main() -> int:
-    cases = int(sys.argv[1]) if len(sys.argv) > 1 else 2000
-    seed = int(sys.argv[2]) if len(sys.argv) > 2 else 1
-    faults, refused, slowest = 0, 0, 0.0
-    for index in range(cases):
-        data = case(random.Random(seed * 1_000_003 + index))
-        begun = time.perf_counter()
-        told: list[str] = []
-        try:
-            told = foreign(read_log(io.BytesIO(data)))
-        except CgplanError as error:
-            refused += 1
-            told = ["more than one line"] if "\n" in str(error) else []
-        except Exception as error:
-            told = [f"{type(error).__name__}: {error}"]
-        seconds = time.perf_counter() - begun
-        slowest = max(slowest, seconds)
-        if seconds > SECONDS:
-            told.append(f"{seconds:.1f} s")
-        for fault in told[:3]:
-            faults += 1
-            print(f"case {index} of seed {seed}: {fault}"[:400])
-    print(f"{cases} cases, {refused} refused, {faults} faults, slowest {slowest:.2f} s")
-    return 1 if faults else 0
+class Logs:
+    """A log, read as `cgplan logs` reads it."""
+
+    def __init__(self, folder: str) -> None:
+        pass
+
+    def make(self, dice: random.Random) -> bytes:
+        return case(dice)[:MOST]
+
+    def answer(self, given: bytes, dice: random.Random) -> Any:
+        log = read_log(io.BytesIO(given))
+        wrong = foreign(log)
+        if wrong:
+            raise Wrong(f"a figure that is not in the log: {wrong[0]}")
+        reports = analyse(log, Context() if dice.randrange(PLANNED) == 0 else None)
+        secrets = LogSecrets(log.starts)
+        page(log, reports, secrets).encode("utf-8")
+        for report in reports:
+            if report.comparison is not None and report.came_up:
+                read_back(record_of(report.start, report.comparison, None, "a log", report.diagnosis))
+        return as_document(log, reports, secrets)
 
 
-if __name__ == "__main__":
-    raise SystemExit(main())
+KIND = Kind("logs", "public logs, changed, through the reader, the diagnosis and some against a plan", 0.02, Logs)

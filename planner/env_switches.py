@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ..errors import InputError, shorten
+from .errors import InputError, shorten
 
 
 def int_switch(env: Mapping[str, str], name: str) -> bool | None:

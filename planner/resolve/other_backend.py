@@ -1,0 +1,93 @@
+"""Another attention backend that keeps the graphs which the chosen one loses. Each is tried by resolving with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ..deployment import Deployment
+from ..errors import CgplanError
+from ..vocabulary import CUDAGraphMode
+from .backends.facts import catalogue
+from .pipeline import resolve
+from .resolution import Resolution
+
+LOWERED = ("CG330", "CG332", "CG333")
+"""Codes of a mode that the attention backend's support lowers."""
+PREFERRED = ("FLASH_ATTN", "FLASHINFER", "TRITON_ATTN", "FLEX_ATTENTION")
+"""Order among backends that keep equally much: compiled kernels before generated ones."""
+
+Try = Callable[[Deployment], "Resolution | None"]
+
+
+def best_backend(deployment: Deployment, now: Resolution, attempt: Try | None = None) -> tuple[str, Resolution] | None:
+    """The backend that keeps most of the mode asked for, and what vLLM makes of the deployment with it.
+
+    None where no other backend of the release keeps more than the chosen one.
+
+    Args:
+        attempt: resolves a deployment; None of one that does not start.
+    """
+    if deployment.attention_support is not None:
+        return None
+    attempt = attempt or resolved
+    asked = now.requested_mode
+    best: tuple[tuple[int, ...], str, Resolution] | None = None
+    section = deployment.attention_config.model_copy(update={"backend": None})
+    names = list(catalogue(deployment.vllm).backends)
+    for name in sorted(names, key=lambda name: (_rank(name), name)):
+        changes = {"attention_backend": name, "attention_config": section}
+        found = attempt(deployment.model_copy(update=changes))
+        # A request that the worker only refuses later is no remedy.
+        if found is None or found.backend.name != name or any(f.severity == "error" for f in found.noted):
+            continue
+        score = _kept(found, asked)
+        if score > _kept(now, asked) and (best is None or score > best[0]):
+            best = score, name, found
+    return None if best is None else best[1:]
+
+
+def with_plain_cache(deployment: Deployment, now: Resolution, attempt: Try | None = None) -> str | None:
+    """The remedy where a quantised KV cache excludes every backend that keeps the graphs."""
+    if deployment.kv_cache_dtype == "auto":
+        return None
+    section = deployment.attention_config.model_copy(update={"backend": None})
+    changes = {"kv_cache_dtype": "auto", "attention_backend": None, "attention_config": section}
+    found = (attempt or resolved)(deployment.model_copy(update=changes))
+    if found is None or found.cudagraph_mode is not now.requested_mode:
+        return None
+    return f"leave --kv-cache-dtype out: {found.backend.name} then keeps {found.cudagraph_mode}"
+
+
+def remedy(deployment: Deployment, now: Resolution) -> str | None:
+    """What keeps the graphs that the backend loses, in words; None: it loses none, as far as its support decides."""
+    code = next((finding.code for finding in now.findings if finding.code in LOWERED), None)
+    if code is None:
+        return None
+    written = f"write what runs, -cc.cudagraph_mode={now.cudagraph_mode}"
+    better = best_backend(deployment, now)
+    if better is None:
+        none = written if code == "CG330" else f"no other backend of {deployment.vllm} keeps it here"
+        return with_plain_cache(deployment, now) or none
+    name, found = better
+    fix = f"use --attention-backend {name}, which gives {found.cudagraph_mode}"
+    return f"{fix}, or {written}" if code == "CG330" else fix
+
+
+def resolved(deployment: Deployment) -> Resolution | None:
+    """None where vLLM would not start."""
+    try:
+        return resolve(deployment)
+    except CgplanError:
+        return None
+
+
+def _rank(name: str) -> int:
+    return PREFERRED.index(name) if name in PREFERRED else len(PREFERRED)
+
+
+def _kept(found: Resolution, asked: CUDAGraphMode) -> tuple[int, ...]:
+    """How much of the mode asked for is there: FULL decode graphs first."""
+    full = CUDAGraphMode.FULL
+    decode = int(found.decode_mode is full or asked.decode_mode is not full)
+    mixed = int(found.mixed_mode is asked.mixed_mode)
+    return decode, mixed, int(found.cudagraph_mode is not CUDAGraphMode.NONE)

@@ -1,0 +1,67 @@
+"""What to change where a server came up and died while serving."""
+
+from __future__ import annotations
+
+from .known import gib, is_manual, release_numbers, sized
+from .scene import LEAST_OUTSIDE, LEAST_SHARE, Remedy, Scene, less_cache
+
+SERVING = "serving"
+LEAST_TOKENS = 512
+"""Batched tokens below which a smaller step is worth little memory and much speed."""
+LESS_UNSAFE = (0, 14)
+"""Before it, FULL graphs with decode context parallelism read memory that was not theirs."""
+SIGNALS = {
+    -9: "it was killed from outside, mostly for the memory of the host",
+    -15: "it was told to end",
+    -11: "a fault in native code",
+    -6: "native code gave up, as NCCL's watchdog does",
+}
+
+
+def out_of_memory(scene: Scene) -> Remedy | None:
+    """A smaller KV cache by what was missing and a reserve, or a smaller step."""
+    tried, free = scene.values.get("tried_bytes"), scene.values.get("free_bytes")
+    largest: dict[str, int | float] = {}
+    parts = []
+    if tried is not None and free is not None:
+        reserve = max(LEAST_OUTSIDE, round(LEAST_SHARE * (scene.total or 0)))
+        parts += less_cache(scene, max(0, tried - free) + reserve, largest)
+    tokens = scene.start.max_num_batched_tokens
+    if tokens is not None and tokens // 2 >= LEAST_TOKENS:
+        parts.append(f"--max-num-batched-tokens {tokens // 2}, which halves the largest step")
+    unused = scene.values.get("unallocated_bytes")
+    if unused is not None and tried is not None and unused >= tried:
+        parts.append(f"PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, for torch holds {gib(unused)} in pieces")
+    if not parts:
+        return None
+    if is_manual(scene.start, scene.rank) and "kv_cache_memory_bytes" not in largest:
+        parts.insert(0, "a lower --kv-cache-memory-bytes")
+    return Remedy(", or ".join(parts), largest)
+
+
+def memory_access(scene: Scene) -> Remedy | None:
+    """Decode context parallelism with FULL graphs, where the log has both; else what the rule says."""
+    size = sized(scene.start, "decode_context_parallel_size")
+    numbers = release_numbers(scene.start)
+    mode = scene.start.cudagraph_mode
+    if size is None or size < 2 or numbers is None or numbers >= LESS_UNSAFE:
+        return None
+    if mode is not None and "FULL" not in mode:
+        return None
+    said = ".".join(map(str, numbers))
+    return Remedy(
+        f"-cc.cudagraph_mode=PIECEWISE, or vLLM 0.14 or later: FULL graphs with decode context parallelism, here"
+        f" {size}, are unsafe before it, and this is {said}",
+        {},
+    )
+
+
+def process_died(scene: Scene) -> Remedy | None:
+    """What the number says."""
+    code = scene.values.get("exit_code")
+    said = SIGNALS.get(int(code)) if code is not None else None
+    if said is None:
+        return None
+    more = ": look for OOMKilled and raise the limit of the container's memory" if code == -9 else ""
+    more = more or ": look for Xid in the kernel's log, and try -cc.cudagraph_mode=PIECEWISE"
+    return Remedy(f"exit code {code}, {said}{more if code != -15 else ''}", {})
