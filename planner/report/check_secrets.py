@@ -97,7 +97,7 @@ def _of_tokens(tokens: Iterable[LaunchToken], text: str) -> Iterator[tuple[str, 
                 yield token.text, span
             else:
                 yield from ((value, None) for value in (*_of_json(token.text), *_of_line(token.text)))
-            of_secret = token.text == "Bearer"
+            of_secret = of_secret or token.text == "Bearer"
             continue
         of_secret = is_secret_name(option[1])
         value = token.text[option.end() :]

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ..memory.profile.worth import Left
     from ..vocabulary import CUDAGraphMode
 
+NOTHING_KEPT = "This vLLM keeps nothing back for graphs: every answer leaves the same KV cache."
 NAMES = {
     "two": "vLLM's rule, two samples",
     "auto": "from a quarter of the graphs",
@@ -163,10 +164,8 @@ def _show_rank(out: Console, one: Mapping[str, Any], ranks: int, worth: Mapping[
             text += f"; leaves {_gib(left.kv_bytes)} of KV cache, {left.num_blocks:,} blocks, {left.tokens:,} tokens"
         rows.append((label, text))
     show_pairs(out, rows)
-    if not isinstance(worth, str) and _is_all_one(list(worth.values())):
-        out.print(
-            Text("This vLLM keeps nothing back for graphs: every answer leaves the same KV cache.", style="faint")
-        )
+    if not isinstance(worth, str) and is_all_one(list(worth.values())):
+        out.print(Text(NOTHING_KEPT, style="faint"))
     parts = {"weights": one["weights_bytes"] or 0, "cache": one["kv_bytes"] or 0, "graphs' pool": one["pool_bytes"]}
     parts["steps and libraries"] = max(0, one["peak_bytes"] - sum(parts.values()))
     peak = f"peak {_gib(one['peak_bytes'])}: " + ", ".join(f"{name} {_gib(size)}" for name, size in parts.items())
@@ -175,7 +174,7 @@ def _show_rank(out: Console, one: Mapping[str, Any], ranks: int, worth: Mapping[
     out.print(Text(f"{one['seconds']:.1f} s{_capturing(one['captures'])}; {peak}; {kept}", style="faint"))
 
 
-def _is_all_one(worth: Sequence[Left]) -> bool:
+def is_all_one(worth: Sequence[Left]) -> bool:
     """Whether other bytes of graphs leave the same KV cache."""
     return len({one.graph_bytes for one in worth}) > 1 and len({one.kv_bytes for one in worth}) == 1
 

@@ -22,6 +22,8 @@ from cgplan.report.html.document import findings_of, page
 
 RECORDS = Path(__file__).parents[2] / "docs/measurements/2026-11-30-h200/records.jsonl.gz"
 
+CAPTURES = {"rank": 0, "graph_bytes": {"two": None, "auto": None, "all": None}, "seconds": 1.0, "captures": "x"}
+
 
 @cache
 def records() -> dict[str, Any]:
@@ -144,6 +146,14 @@ class TestProfile:
         assert eager[0][0] == pytest.approx(1000 * steps[0]["eager"]["median"])
         assert "Bound by launches up to 248 tokens" in picture.summary
 
+    @pytest.mark.parametrize(("cache", "is_said"), [((3, 3, 3), True), ((3, 4, 5), False)])
+    def test_a_vllm_that_keeps_nothing_back_is_told(self, cache: tuple[int, ...], is_said: bool) -> None:
+        found = of_profile.timings(record(), "x")
+        assert found is not None
+        names = zip(("two", "auto", "all"), (682, 553, 548), cache, strict=True)
+        section = of_profile.profile(found, {name: Left(size, gib << 30, 5, 80) for name, size, gib in names})
+        assert any("keeps nothing back for graphs" in str(block) for block in section.blocks) is is_said
+
     def test_one_that_stopped_says_so(self) -> None:
         document = record()
         document["profile"]["stopped"] = "out of memory"
@@ -154,7 +164,9 @@ class TestProfile:
     def test_a_record_without_times_has_none(self) -> None:
         assert of_profile.timings({"measured": {}}, "x") is None
 
-    @pytest.mark.parametrize("change", [{"ranks": 3}, {"machine": {}}, {"ranks": [{"rank": "x"}]}, {"notes": "x"}])
+    @pytest.mark.parametrize(
+        "change", [{"ranks": 3}, {"machine": {}}, {"ranks": [{"rank": "x"}]}, {"ranks": [CAPTURES]}, {"notes": "x"}]
+    )
     def test_one_of_another_form_is_refused(self, change: dict[str, Any]) -> None:
         document = record()
         document["profile"] |= change

@@ -230,7 +230,9 @@ class TestSeconds:
     def test_what_differs_in_small_is_told(self) -> None:
         found = tune(deployment(), steps(decode(5)), profile=record({"1": 0.001, "512": 0.002}, max_num_seqs=64))
         assert "max_num_seqs 64, not 256" in found.notes[0]
-        assert not tune(deployment(), steps(decode(5)), profile=record({"1": 0.001, "512": 0.002}, max_num_seqs=256)).notes
+        assert not tune(
+            deployment(), steps(decode(5)), profile=record({"1": 0.001, "512": 0.002}, max_num_seqs=256)
+        ).notes
 
     @pytest.mark.parametrize(
         ("full", "code", "said"),
@@ -274,12 +276,13 @@ class TestSeconds:
         assert "cgplan profile --times 1,8,64,256" in note
 
     def test_times_up_to_half_the_largest_size_are_enough(self) -> None:
-        found = tune(deployment(), shape("steady", max_num_seqs=256), profile=record({"1": 0.004, "8": 0.004, "128": 0.005}))
+        full, other = {"1": 0.004, "8": 0.004, "128": 0.005}, {"1": 0.005, "512": 0.006}
+        found = tune(deployment(), shape("steady", max_num_seqs=256), profile=record(full, other))
         assert found.prices.unit == "seconds"
         assert not any("do not reach" in note for note in found.notes)
 
     def test_times_never_fall(self) -> None:
-        times = record({"1": 0.002, "8": 0.001, "16": 0.003})
+        times = record({"1": 0.002, "8": 0.001, "16": 0.003, "512": 0.003})
         found = tune(deployment(), steps(decode(5)), profile=times).prices
         mode = resolve(deployment()).decode_mode
         assert [found.of(mode, size) for size in (1, 8, 12)] == pytest.approx([0.002, 0.002, 0.0025])

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from ...errors import InputError, shorten
 from ...memory.estimates import GIB, MIB
 from ...memory.profile.worth import Left
-from ..profile_text import NAMES
+from ..profile_text import NAMES, NOTHING_KEPT, is_all_one
 from ..words import counted
 from .blocks import Block, Figure, Grouped, Heading, Items, Line, Section, table
 from .rules import NO_TIMINGS
@@ -57,6 +57,7 @@ class _Rank(_Part):
     graph_bytes: _Answers
     seconds: _Seconds
     steps: list[_Step] = []
+    captures: list[dict[str, Any]] = []
 
 
 class _Machine(_Part):
@@ -157,6 +158,8 @@ def _answers(one: _Rank, ranks: int, worth: Mapping[str, Left] | str) -> Iterabl
         [tuple(row[at] for at in kept) for row in rows],
         tuple(range(1, len(kept))),
     )
+    if not isinstance(worth, str) and is_all_one(list(worth.values())):
+        yield Line(NOTHING_KEPT, faint=True)
 
 
 _SERIES = (("eager", "eager"), ("piecewise", "PIECEWISE"), ("full", "FULL"))

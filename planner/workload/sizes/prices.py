@@ -24,6 +24,7 @@ LEAST_SIZES = 3
 """Times of fewer sizes price nothing: through one point goes a flat line, which says that padding costs nothing."""
 LONGEST_STEP = 1e6
 """No step takes as long, seconds."""
+TO_TIME = (1, 8, 64, 256, 512, 1024, 2048, 4096, 8192)
 FURTHEST = 2
 """Sizes up to this many times the largest timed one have a price."""
 
@@ -92,7 +93,7 @@ class Prices:
         return f"the profile has no times of {NAMES[mode]} steps"
 
     def reaching(self, widest: Mapping[CUDAGraphMode, int]) -> Prices:
-        """Itself where its times say what steps up to these sizes cost, by mode; else tokens, with a note that says why.
+        """Itself where its times price steps up to these sizes, by mode; else tokens, with a note that says why.
 
         A list is chosen by the difference between sizes. Where nobody timed them, a line that is drawn through others
         says what it likes, and a list that only pads would look free.
@@ -107,10 +108,12 @@ class Prices:
                 continue
             self.of(mode, tokens)
             if (times := self.times.get(mode)) is not None and tokens > FURTHEST * times.sizes[-1]:
-                why.append(f"{NAMES[mode]} steps up to {tokens} tokens are asked for, timed were {_listed(times.sizes)}")
+                timed = _listed(times.sizes)
+                why.append(f"{NAMES[mode]} steps up to {tokens} tokens are asked for, timed were {timed}")
         if not why:
             return self
-        sizes = ",".join(str(size) for size in (1, 8, 64, 256, 512, 1024, 2048, 4096) if size < max(widest.values()) * 2)
+        enough = max(LEAST_SIZES, 1 + bisect_left(TO_TIME, max(widest.values())))
+        sizes = ",".join(map(str, TO_TIME[:enough]))
         note = f"the cost is tokens, as the times of the profile do not reach: {'; '.join(why)}"
         return Prices({}, notes=(*self.notes, f"{note}. Measure with `cgplan profile --times {sizes}`"))
 
@@ -180,7 +183,9 @@ def _times(more: Mapping[str, Any], name: str) -> Times | None:
         return None
     if not isinstance(given, dict):
         raise _unreadable(f"cost_seconds.{name} has no seconds by size")
-    points = sorted((_size(size, name), _seconds(value, f"cost_seconds.{name}.{size}")) for size, value in given.items())
+    points = sorted(
+        (_size(size, name), _seconds(value, f"cost_seconds.{name}.{size}")) for size, value in given.items()
+    )
     seconds: list[float] = []
     for _, value in points:
         seconds.append(max(value, seconds[-1]) if seconds else value)
