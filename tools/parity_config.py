@@ -23,6 +23,7 @@ from cgplan import (
     CompilationOptions,
     CUDAGraphMode,
     Deployment,
+    Gpu,
     Graph,
     ModelShape,
     Overrides,
@@ -84,7 +85,7 @@ def deployment_of(asked: dict[str, Any], release: str, ignored: Collection[str] 
     graph = asked.get("graph") or {}
     return Deployment(
         vllm=release,
-        gpu=device,
+        gpu=Gpu(**device),
         gpus_per_node=asked["device"].get("count", 8),
         model=model,
         usage_context=asked.get("usage_context"),

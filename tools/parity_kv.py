@@ -19,7 +19,17 @@ from kv_record_specs import numbers, stages_of
 from parity_config import MODELS, NOT_IMPORTABLE
 from parity_errors import SIGNS
 
-from cgplan import CgplanError, Deployment, ModelShape, Overrides, Resolution, SpeculativeOptions, StartupError, resolve
+from cgplan import (
+    CgplanError,
+    Deployment,
+    Gpu,
+    ModelShape,
+    Overrides,
+    Resolution,
+    SpeculativeOptions,
+    StartupError,
+    resolve,
+)
 from cgplan.inputs.catalogue import load
 from cgplan.inputs.hf_config import shape_of
 from cgplan.memory.kv.cache import kv_cache, planning_settings
@@ -137,7 +147,7 @@ def deployment_of(asked: dict[str, Any], release: str) -> tuple[Deployment, bool
         args["speculative_config"] = SpeculativeOptions(**speculative)
     deployment = Deployment(
         vllm=release,
-        gpu={key: value for key, value in asked["gpu"].items() if key != "count"},
+        gpu=Gpu(**{key: value for key, value in asked["gpu"].items() if key != "count"}),
         gpus_per_node=asked["gpu"].get("count", 8),
         model=_model(asked["model"]),
         env=asked.get("env") or {},

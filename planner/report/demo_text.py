@@ -42,9 +42,7 @@ def show_next() -> None:
     """What to type after the tour."""
     screen = console()
     screen.print()
-    screen.print(
-        "Now yours: cgplan check -- and a line of your own. All commands: cgplan --help."
-    )
+    screen.print("Now yours: cgplan check -- and a line of your own. All commands: cgplan --help.")
 
 
 def show_list(steps: Iterable[tuple[str, str]], files: Mapping[str, str]) -> None:

@@ -70,8 +70,8 @@ def test_the_screen_keeps_its_width(cgplan: Run, monkeypatch: pytest.MonkeyPatch
 def test_the_document(cgplan: Run) -> None:
     document = json.loads(cgplan(B200 + " --json")[1])
     assert list(document) == [
-        "schema_version", "from", "to", "changed", "deployment", "releases", "changes", "without_effect", "notes", "memory",
-        "assumptions", "not_modelled",
+        "schema_version", "from", "to", "changed", "deployment", "releases", "changes", "without_effect", "notes",
+        "memory", "assumptions", "not_modelled",
     ]  # fmt: skip
     assert (document["schema_version"], document["from"], document["to"]) == (1, "0.25.1", "0.33.0")
     assert document["deployment"]["gpu"] == "NVIDIA B200"

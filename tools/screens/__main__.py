@@ -1,7 +1,7 @@
 """Screens of the tour: run each command of screens.toml, draw what it prints, and put it into the README.
 
-    python tools/screens            writes docs/screens/*.svg and README's blocks
-    python tools/screens --check    exit status 1 where they are not what the commands print now
+python tools/screens            writes docs/screens/*.svg and README's blocks
+python tools/screens --check    exit status 1 where they are not what the commands print now
 """
 
 from __future__ import annotations

@@ -42,7 +42,12 @@ def as_svg(text: str, title: str, name: str) -> str:
         name: keeps the classes of several pictures on one page apart.
     """
     console = Console(
-        file=io.StringIO(), record=True, width=WIDTH, force_terminal=True, color_system="truecolor", legacy_windows=False
+        file=io.StringIO(),
+        record=True,
+        width=WIDTH,
+        force_terminal=True,
+        color_system="truecolor",
+        legacy_windows=False,
     )
     console.print(Text.from_ansi(text), end="", soft_wrap=True)
     drawn = console.export_svg(title=title, code_format=FORMAT, unique_id=f"cgplan-{name}", font_aspect_ratio=0.61)
