@@ -182,7 +182,9 @@ def _print_json(first: Planned, other: Planned | None, found: WhatIf | None) -> 
     if other is not None:
         document["compared_with"] = _document(other)
     if found is not None:
-        document["what_if"] = {"flag": found.flag, "rows": [one.as_dict() for one in found.outcomes]}
+        from cgplan.memory.document import outcome_document
+
+        document["what_if"] = {"flag": found.flag, "rows": [outcome_document(one) for one in found.outcomes]}
     print(json.dumps(document))
 
 

@@ -83,12 +83,14 @@ def command(
 
 def _with_notes(resolution: Resolution, asked: Asked) -> Resolution:
     """With what was assumed and left out before vLLM's rules were asked."""
-    from cgplan.resolve.other_backend import remedy
+    from cgplan.resolve.other_backend import full_for_decode, remedy
 
+    gain = full_for_decode(asked.deployment, resolution)
     assumed = [*asked.assumptions, *_fallbacks(resolution), *resolution.assumptions]
     return replace(
         resolution,
         mode_fix=remedy(asked.deployment, resolution),
+        noted=(*resolution.noted, gain) if gain is not None else resolution.noted,
         assumptions=tuple(sentence(text) for text in assumed),
         not_modelled=tuple(sentence(text) for text in (*asked.ignored, *resolution.not_modelled)),
     )

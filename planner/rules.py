@@ -14,7 +14,7 @@ def all_rules() -> dict[str, Rule]:
     from .memory.kv import cache  # noqa: F401
     from .memory.profile import rules as profile_rules  # noqa: F401
     from .report.html import rules as of_reports  # noqa: F401
-    from .resolve import memory_deduction  # noqa: F401
+    from .resolve import memory_deduction, other_backend  # noqa: F401
     from .startup import crash_rules  # noqa: F401
     from .startup import rules as of_logs  # noqa: F401
     from .sweep import rules as of_sweeps  # noqa: F401

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +13,12 @@ from hypothesis import HealthCheck, settings
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "tools"))
+
+
+def hears_interrupts() -> None:
+    """In a new process: a shell that runs the tests in the background has it ignore Ctrl-C."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
 
 SLOW_IS_FINE = [HealthCheck.too_slow, HealthCheck.filter_too_much]
 settings.register_profile("dev", max_examples=150, deadline=None, suppress_health_check=SLOW_IS_FINE)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ..resolve import Resolution, downgrade
 from ..resolve.memory_deduction import graph_memory_deducted
-from ..resolve.other_backend import with_plain_cache
+from ..resolve.other_backend import PIECEWISE_ASKED, full_for_decode, with_plain_cache
 from ..trace import Finding, Rule
 from ..vocabulary import CUDAGraphMode
 from .alternatives import backend_flag, best_backend
@@ -112,6 +112,18 @@ def eager_alone(subject: Subject) -> Iterator[Hit]:
         edits=drop(subject, "enforce_eager"),
         safe=False,
     )
+
+
+@check(PIECEWISE_ASKED, "info")
+def piecewise_asked(subject: Subject) -> Iterator[Hit]:
+    d, now = subject.deployment, subject.resolution
+    finding = full_for_decode(d, now) if d is not None and now is not None else None
+    if finding is None:
+        return
+    at = place_of(subject, "-cc.cudagraph_mode")
+    flag = f"-cc.cudagraph_mode={CUDAGraphMode.FULL_AND_PIECEWISE}"
+    edits = change_dotted(subject, "-cc", "cudagraph_mode", CUDAGraphMode.FULL_AND_PIECEWISE.value)
+    yield Hit(finding.message, finding.fix, at, flag, edits, safe=False)
 
 
 @says_more("CG203")

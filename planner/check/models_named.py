@@ -39,11 +39,16 @@ def unknown_name(subject: Subject) -> Iterator[Hit]:
     yield Hit(message, SAY_MODEL, model_place(subject))
 
 
-@says_more("CG142")
-def _passed_over(subject: Subject, finding: Finding) -> Hit:
-    """--quantization that the checkpoint overrules: without it the server is the same."""
+@says_more("CG142", "CG143")
+def _of_the_checkpoint(subject: Subject, finding: Finding) -> Hit | None:
+    """--quantization beside a checkpoint's own method, which is not known of a model that another stands in for.
+
+    Where the checkpoint overrules it, the server is the same without it.
+    """
+    if subject.asked.model_assumed:
+        return None
     hit = plain(subject, finding)
-    return Hit(hit.message, hit.fix, hit.at, edits=drop(subject, "quantization"))
+    return Hit(hit.message, hit.fix, hit.at, edits=drop(subject, "quantization")) if finding.code == "CG142" else hit
 
 
 def model_place(subject: Subject) -> Located | None:

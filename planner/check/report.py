@@ -13,6 +13,7 @@ from ..resolve import Resolution
 from . import capacity, resolved, starting
 from .diagnostic import Diagnostic
 from .registry import SEVERITIES, run
+from .stand_ins import holds_of_any_model
 from .subject import subject_of
 from .trial import usable
 
@@ -48,6 +49,8 @@ def check_launch(asked: Asked) -> Report:
     others = [*starting.refusals(subject), *resolved.findings(subject), *run(subject)]
     for one in capacity.with_memory(subject, others):
         one = usable(subject, one)
+        if asked.model_assumed and one.safe and one.edits and not holds_of_any_model(subject, one.code):
+            one = replace(one, safe=False)  # another shape's facts change nobody's line
         same = found.setdefault((one.code, one.message, one.at.span if one.at is not None else None), [])
         if one not in same:  # an edit may hold a list, which has no hash
             same.append(one)

@@ -150,7 +150,7 @@ def _truncated(subject: Subject, finding: Finding) -> Hit | None:
     configured = found.config["cudagraph_capture_sizes"]
     largest = configured[-1] if configured else valid
     flag, edits = number_flag(subject, "--max-cudagraph-capture-size", largest)
-    return Hit(hit.message, f"write {flag}, or another value on the grid", hit.at, flag, edits)
+    return Hit(hit.message, f"write {flag}, which is what runs, or {hit.fix}", hit.at, flag, edits)
 
 
 def listed(noun: str, numbers: Sequence[int], most: int = 8) -> str:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from ..deployment import Deployment
 from ..errors import CgplanError
 from ..model_shape import ModelShape
+from .registry import CHECKS
+from .subject import Subject
 from .trying import resolved
 
 OTHERS = (
@@ -31,6 +34,28 @@ def of_any_model(deployment: Deployment, error: CgplanError) -> CgplanError | No
             return None
         found += [other] if other.code == error.code and _reasons(other) <= _reasons(error) else []
     return min(found, key=lambda one: len(one.message))
+
+
+def holds_of_any_model(subject: Subject, code: str) -> bool:
+    """Whether a finding of the resolution, or of a check, is there whatever the model; what is written amiss is."""
+    served = subject.asked.served
+    found = {finding.code for finding in subject.resolution.findings} if subject.resolution is not None else set()
+    if served is None or (code not in found and code not in CHECKS):
+        return True
+    for shape in _others(served.deployment):
+        deployment = served.deployment.model_copy(update={"model": shape})
+        try:
+            resolution = resolved(deployment)
+        except CgplanError:
+            continue  # vLLM refuses that one: nothing would be changed
+        if code in found:
+            if all(finding.code != code for finding in resolution.findings):
+                return False
+            continue
+        asked = replace(subject.asked, served=served._replace(deployment=deployment))
+        if not any(CHECKS[code].find(Subject(asked, resolution))):
+            return False
+    return True
 
 
 def _refusal(deployment: Deployment) -> CgplanError | None:

@@ -15,7 +15,7 @@ Top level:
     notes: [{release, code, kind, title, instead, facts}], or null with a deployment.
         facts: [{path, before, after}].
     memory: {from, to, changes, new, gone}: what `cgplan plan` says at both ends; null where the model or the GPU is not
-        known, or a release refuses the deployment. from, to: {release, fits, starts, kv_tokens, graph_bytes_deducted,
+        known, or a release refuses the deployment. from, to: {release, fits, starts, kv_tokens, deducted_bytes,
         block_size, max_num_seqs_that_fits, findings}; changes: [{field, before, after, releases}]; new, gone: findings.
     assumptions, not_modelled: lines, as in the document of `cgplan resolve`.
 """

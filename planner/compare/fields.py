@@ -71,7 +71,7 @@ FIELDS = {
         ("CG202",),
         ("configured_mode", "compilation_mode", "backend.support", "runner"),
     ),
-    "max_capture_size": Field(
+    "max_cudagraph_capture_size": Field(
         "largest size", "sizes", SIZES, ("CG108", "CG401"), ("cudagraph_mode", "runner", *LIMITS)
     ),
     "capture_sizes": Field("sizes", "sizes", SIZES, ("CG108", "CG401"), ("cudagraph_mode", "runner", *LIMITS)),

@@ -89,7 +89,7 @@ def _candidates(change: Change, d: Deployment, a: Resolution, b: Resolution) -> 
         "configured_mode": lambda: [_mode(d, a.configured_mode)],
         "cudagraph_mode": lambda: [_mode(d, a.cudagraph_mode)],
         "capture_sizes": lambda: _sizes(d, a, b),
-        "max_capture_size": lambda: _sizes(d, a, b),
+        "max_cudagraph_capture_size": lambda: _sizes(d, a, b),
         "backend.name": lambda: [_flagged(d, "attention_backend", before)],
     }
     return makers[name]() if name in makers else []

@@ -128,7 +128,7 @@ def _values(r: Resolution, like: Snapshot | None) -> dict[str, Any]:
         "requested_mode": r.requested_mode.value,
         "configured_mode": r.configured_mode.value,
         "cudagraph_mode": r.cudagraph_mode.value,
-        "max_capture_size": r.max_capture_size,
+        "max_cudagraph_capture_size": r.max_capture_size,
         "capture_sizes": list(r.capture_sizes),
         "graphs.FULL": r.graph_count(CUDAGraphMode.FULL),
         "graphs.PIECEWISE": r.graph_count(CUDAGraphMode.PIECEWISE),

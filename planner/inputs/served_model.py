@@ -102,7 +102,11 @@ def _alike(name: str) -> str | None:
         # One that is stored as published goes before its quantised forms.
         if base not in by_base or own == base:
             by_base[base] = model_id
-    return by_short.get(short) or by_base.get(_base(short))
+    alike = by_base.get(_base(short))
+    if alike is not None and _short(alike).casefold() == _base(short):
+        # Another organisation's quantised form of the same name may be stored in another way.
+        return alike
+    return by_short.get(short) or alike
 
 
 def _short(name: str) -> str:

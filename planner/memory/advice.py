@@ -17,6 +17,7 @@ from ..resolve.downgrade import MAMBA_BLOCKS
 from ..trace import Finding
 from . import levers, model_levers
 from .budget.budget import Budget
+from .budget.estimate_rules import IMPLAUSIBLE
 from .budget.rules import FREE_MEMORY, MANUAL, NO_ROOM_TO_CAPTURE, WARM_UP, WEIGHTS
 from .estimates import GIB
 from .kv.capacity import DOES_NOT_FIT, NO_MEMORY, NOTHING_TO_FIT, OVERRIDE
@@ -24,12 +25,14 @@ from .levers import Lever
 from .model_levers import LENGTH_WITH_MORE_GPUS, MOST_GPUS
 from .reach import longest_model_len
 from .request import MemoryRequest
-from .setting import Setting
+from .setting import Change, Setting
 from .verdict import TOO_LITTLE
 
 ALTERNATIVES = 2
 _CHANGES = 3
 _FEWEST = "are the fewest that start"
+_MEASURED_ANEW = "if the measured values shrink with it as predicted: measure them anew"
+_BYTES = re.compile(r"--kv-cache-memory-bytes ([0-9]+)")
 _LENGTH = re.compile(r"--max-model-len ([0-9]+)(?=$|,)")
 
 _FIRST: dict[str, tuple[tuple[Lever, ...], tuple[str, ...]]] = {
@@ -61,13 +64,16 @@ def with_fixes(
 ) -> tuple[Finding, ...]:
     """The findings of a plan that does not surely start, each with what to change."""
     # Notes that do not keep it from starting have the code of one that does.
-    setting = Setting(deployment, request)
+    setting = Setting(deployment, request.as_typed)
     stops = set(setting.problems or ())
     setting, first = _of_memory_alone(setting, stops)
+    scaled = Setting(setting.asked, request) if request.is_by_hand else None
     fixes: dict[str, str] = {}
     found = []
     for finding in findings:
         code = finding.code
+        if code == IMPLAUSIBLE.code and not first:
+            finding = replace(finding, fix=_without_estimate(setting, finding.fix))
         if finding not in stops or code not in CODES:
             found.append(finding)
             continue
@@ -77,7 +83,7 @@ def with_fixes(
             # The length that vLLM names need not start: its buffers and the bounds are not in it.
             finding = replace(finding, message=finding.message.partition("; ")[0])
         if code not in fixes:
-            fixes[code] = f"mend {first} first, then plan again" if first else _fix(setting, code)
+            fixes[code] = f"mend {first} first, then plan again" if first else _fix(setting, code, scaled)
         found.append(replace(finding, fix=fixes[code]))
     return tuple(found)
 
@@ -113,16 +119,38 @@ def _nothing_left(budget: Budget, message: str) -> str:
     return f"{message}: {taken / GIB:.2f} GiB are taken of the {budget.requested.best / GIB:.2f} GiB asked for"
 
 
-def _fix(setting: Setting, code: str) -> str:
+def _without_estimate(setting: Setting, fix: str | None) -> str | None:
+    """The ways past an estimate that is none, those alone that start; `fix` where none does."""
+    tried = [_mended(setting, levers.no_estimate, ())]
+    size = _BYTES.match(fix or "")
+    if size is not None:
+        given = Change("--kv-cache-memory-bytes", size[0], flags={"kv_cache_bytes": int(size[1])})
+        tried.append(setting.to(given))
+    return ", or ".join(one.words for one in _kept(tried) if one.starts) or fix
+
+
+def _fix(setting: Setting, code: str, scaled: Setting | None) -> str:
+    """What lets it start.
+
+    Args:
+        scaled: the setting with measured values that grow and shrink with what is changed; None: nothing is measured.
+    """
     sure = _alternatives(setting, code)
     if sure:
         fix = _with_uncertain_length(setting, ", or ".join(one.words for one in sure))
         if code == WEIGHTS.code:
             return f"{fix}{_more_gpus_too(setting, 'for the adapters as they are')}"
         return fix if _is_long_enough(setting, sure) else f"{fix}{_more_gpus_too(setting, _LONGER)}"
-    more = _more_gpus(setting) or _no_gpus(setting)
+    more = _more_gpus(setting)
     by_best = _alternatives(replace(setting, surely=False), code)
-    return f"{by_best[0].words} starts by the best estimate, not surely; else {more}" if by_best else more
+    if by_best:
+        more = more or _no_gpus(setting)
+        return f"{by_best[0].words} starts by the best estimate, not surely; else {more}"
+    if scaled is not None and not more:
+        found = _alternatives(scaled, code)
+        if found:
+            return f"{found[0].words}, {_MEASURED_ANEW}"
+    return more or _no_gpus(setting)
 
 
 def _is_long_enough(setting: Setting, found: Iterable[Setting]) -> bool:
@@ -154,6 +182,8 @@ def _candidates(setting: Setting, code: str) -> Iterator[Setting]:
         yield from _other_models(setting, code)
         return
     first, codes = _FIRST.get(code, ((), (code,)))
+    if code in _BY_A_SHARE:
+        yield from _kept([_mended(setting, levers.no_estimate, codes)])
     if code != NO_MEMORY.code:
         yield from _kept(_mended(setting, lever, codes) for lever in first)
     if code in (NO_MEMORY.code, DOES_NOT_FIT.code):

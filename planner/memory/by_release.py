@@ -14,7 +14,7 @@ from ..trace import Finding
 from .plan import CapacityPlan, plan_of
 from .request import MemoryRequest
 
-FIELDS = ("starts", "kv_tokens", "graph_bytes_deducted", "block_size", "max_num_seqs_that_fits", "codes")
+FIELDS = ("starts", "kv_tokens", "deducted_bytes", "block_size", "max_num_seqs_that_fits", "codes")
 """What is compared, in the order of the screen."""
 OF_ENDS = "max_num_seqs_that_fits"
 """Looked for at both ends only: it takes many small plans."""
@@ -29,7 +29,7 @@ class MemoryAtRelease:
         starts: "yes" and "no" hold within the bounds of every estimate; "unsure": they differ.
         fits: whether it starts, by the best values.
         kv_tokens: what the KV cache holds; None: there is none, or vLLM refuses.
-        graph_bytes_deducted: of the graphs' estimate, off the KV cache of the tightest stage; None: no budget.
+        deducted_bytes: of the graphs' estimate, off the KV cache of the tightest stage; None: no budget.
         block_size: tokens, or None like kv_tokens.
         max_num_seqs_that_fits: the largest that starts by the best values, 0: none; None: not looked for.
         findings: warnings and errors of the plan.
@@ -39,7 +39,7 @@ class MemoryAtRelease:
     starts: Literal["yes", "no", "unsure"]
     fits: bool
     kv_tokens: int | None = None
-    graph_bytes_deducted: int | None = None
+    deducted_bytes: int | None = None
     block_size: int | None = None
     max_num_seqs_that_fits: int | None = None
     findings: tuple[Finding, ...] = ()
@@ -153,7 +153,7 @@ def _side(release: str, made: CapacityPlan) -> MemoryAtRelease:
         made.starts,
         made.fits,
         kv_tokens=plan.tokens if plan is not None else None,
-        graph_bytes_deducted=budget.tightest.deducted.best if budget is not None else None,
+        deducted_bytes=budget.tightest.deducted.best if budget is not None else None,
         block_size=plan.block_size if plan is not None else None,
         findings=tuple(found for found in made.findings if found.severity != "info"),
     )

@@ -14,9 +14,10 @@ from .budget.budget import StageBudget
 from .budget.suggestion import suggestion
 from .estimates import Interval
 from .plan import Capacity, CapacityPlan, capture_time, vllm_estimate
-from .what_if import BuyBack
+from .what_if import BuyBack, Outcome
 
 SCHEMA_VERSION = 1
+OUTCOME_KEYS = {"num_blocks": "num_gpu_blocks", "tokens": "kv_tokens"}
 
 
 def as_document(
@@ -44,16 +45,15 @@ def as_document(
         "non_torch_bytes": bounds(stage.non_torch) if stage is not None else None,
         "buffer_bytes": bounds(stage.buffers) if stage is not None else None,
         "graph_bytes": bounds(stage.graphs) if stage is not None else None,
-        "graph_parts": _graph_parts(made),
-        "vllm_graph_estimate_bytes": estimate.best if estimate is not None else None,
-        "vllm_graph_estimate": bounds(estimate) if estimate is not None else None,
-        "graph_bytes_deducted": stage.deducted.best if stage is not None else None,
+        "graph_parts_bytes": _graph_parts(made),
+        "graph_estimate_bytes": bounds(estimate) if estimate is not None else None,
+        "deducted_bytes": stage.deducted.best if stage is not None else None,
         "deduction": budget.deduction.reason if budget is not None else None,
         "unused_bytes": bounds(stage.unused) if stage is not None else None,
         "suggested_kv_bytes": _suggested(made),
         "kv_bytes": {"low": kv_low, "best": kv_best, "high": kv_high},
         "block_size": plan.block_size if plan is not None else None,
-        "num_blocks": plan.num_blocks if plan is not None else None,
+        "num_gpu_blocks": plan.num_blocks if plan is not None else None,
         "kv_tokens": plan.tokens if plan is not None else None,
         "max_concurrency": plan.max_concurrency if plan is not None else None,
         "max_model_len": plan.max_model_len if plan is not None else resolution.max_model_len,
@@ -67,8 +67,8 @@ def as_document(
         "capacity": {"low": _capacity(made.low), "best": _capacity(made.best), "high": _capacity(made.high)},
         "kv_groups": _groups(made.best),
         "hybrid_kv_cache_manager": made.hybrid_manager,
+        "cudagraph_mode": resolution.cudagraph_mode.value,
         "graphs": {
-            "mode": resolution.cudagraph_mode.value,
             "FULL": resolution.graph_count(CUDAGraphMode.FULL),
             "PIECEWISE": resolution.graph_count(CUDAGraphMode.PIECEWISE),
             "total": resolution.graph_count(),
@@ -98,7 +98,7 @@ def _suggested(made: CapacityPlan) -> dict[str, int] | None:
     if made.budget is None:
         return None
     found = suggestion(made.budget, made.budget.tightest, made.deployment.vllm)
-    return None if found is None else found._asdict()
+    return None if found is None else {f"{name}_bytes": value for name, value in found._asdict().items()}
 
 
 def _graph_parts(made: CapacityPlan) -> dict[str, dict[str, int]]:
@@ -115,7 +115,7 @@ def _capacity(capacity: Capacity) -> dict[str, Any]:
     plan = capacity.plan
     return {
         "kv_bytes": list(capacity.kv_bytes),
-        "num_blocks": plan.num_blocks if plan is not None else None,
+        "num_gpu_blocks": plan.num_blocks if plan is not None else None,
         "kv_tokens": plan.tokens if plan is not None else None,
         "max_concurrency": plan.max_concurrency if plan is not None else None,
         "refusal": capacity.refusal.as_dict() if capacity.refusal is not None else None,
@@ -143,20 +143,25 @@ def _stage(stage: StageBudget) -> dict[str, Any]:
         "non_torch_bytes": bounds(stage.non_torch),
         "buffer_bytes": bounds(stage.buffers),
         "buffers_are_counted": stage.counts_buffers,
-        "graph_bytes_deducted": bounds(stage.deducted),
+        "deducted_bytes": bounds(stage.deducted),
         "graph_bytes": bounds(stage.graphs),
         "kv_bytes": bounds(stage.held),
         "unused_bytes": bounds(stage.unused),
     }
 
 
+def outcome_document(found: Outcome) -> dict[str, Any]:
+    """What becomes of a variant; a row of `what_if`."""
+    return {OUTCOME_KEYS.get(key, key): value for key, value in found.as_dict().items()}
+
+
 def _alternative(one: BuyBack) -> dict[str, Any]:
     return {
         "change": one.change,
         "cost": one.cost,
-        "kv_bytes_more": one.kv_bytes,
-        "kv_tokens_more": one.tokens,
-        **{key: value for key, value in one.outcome.as_dict().items() if key != "name"},
+        "more_kv_bytes": one.kv_bytes,
+        "more_kv_tokens": one.tokens,
+        **{key: value for key, value in outcome_document(one.outcome).items() if key != "name"},
     }
 
 
@@ -179,5 +184,5 @@ def _sources(made: CapacityPlan, stage: StageBudget | None) -> dict[str, str]:
     if time is not None:
         found["capture_seconds"] = time.basis
     if estimate is not None:
-        found["vllm_graph_estimate_bytes"] = estimate.source
+        found["graph_estimate_bytes"] = estimate.source
     return found

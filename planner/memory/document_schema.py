@@ -35,10 +35,10 @@ class SecondsPart(_Part):
 class SuggestedPart(_Part):
     """What vLLM's log will suggest, and the same with the graphs taken off once; `full`: of all free memory."""
 
-    printed: int
-    right: int
-    printed_full: int
-    right_full: int
+    printed_bytes: int
+    right_bytes: int
+    printed_full_bytes: int
+    right_full_bytes: int
 
 
 class RefusalPart(_Part):
@@ -57,7 +57,7 @@ class CapacityPart(_Part):
     """The KV cache in given bytes, by pipeline stage; null where vLLM refuses."""
 
     kv_bytes: list[int]
-    num_blocks: int | None
+    num_gpu_blocks: int | None
     kv_tokens: int | None
     max_concurrency: float | None
     refusal: RefusalPart | None
@@ -88,9 +88,8 @@ class GroupPart(_Part):
 
 
 class GraphsPart(_Part):
-    """The mode and the number of CUDA graphs of the target model."""
+    """The number of CUDA graphs of the target model."""
 
-    mode: str
     FULL: int
     PIECEWISE: int
     total: int
@@ -104,7 +103,7 @@ class StagePart(_Part):
     non_torch_bytes: BoundsPart
     buffer_bytes: BoundsPart
     buffers_are_counted: bool
-    graph_bytes_deducted: BoundsPart
+    deducted_bytes: BoundsPart
     graph_bytes: BoundsPart
     kv_bytes: BoundsPart
     unused_bytes: BoundsPart
@@ -115,8 +114,8 @@ class OutcomePart(_Part):
 
     fits: bool
     kv_bytes: int | None
-    num_blocks: int | None
-    tokens: int | None
+    num_gpu_blocks: int | None
+    kv_tokens: int | None
     max_concurrency: float | None
     max_model_len: int | None
     graphs: int
@@ -131,8 +130,8 @@ class AlternativePart(OutcomePart):
 
     change: str
     cost: str
-    kv_bytes_more: int | None
-    kv_tokens_more: int | None
+    more_kv_bytes: int | None
+    more_kv_tokens: int | None
 
 
 class NamedOutcomePart(OutcomePart):
@@ -166,16 +165,15 @@ class PlanDocument(_Part):
     non_torch_bytes: BoundsPart | None
     buffer_bytes: BoundsPart | None
     graph_bytes: BoundsPart | None = Field(description="what capture really takes")
-    graph_parts: dict[str, BoundsPart]
-    vllm_graph_estimate_bytes: int | None = Field(description="what vLLM will print; null: it estimates nothing")
-    vllm_graph_estimate: BoundsPart | None
-    graph_bytes_deducted: int | None = Field(description="of the estimate, what the KV cache gives up")
+    graph_parts_bytes: dict[str, BoundsPart]
+    graph_estimate_bytes: BoundsPart | None = Field(description="what vLLM will print; null: it estimates nothing")
+    deducted_bytes: int | None = Field(description="of the estimate, what the KV cache gives up")
     deduction: str | None
     unused_bytes: BoundsPart | None
     suggested_kv_bytes: SuggestedPart | None = Field(description="the --kv-cache-memory that vLLM's log will suggest")
     kv_bytes: BoundsPart
     block_size: int | None
-    num_blocks: int | None
+    num_gpu_blocks: int | None
     kv_tokens: int | None
     max_concurrency: float | None
     max_model_len: int
@@ -191,6 +189,7 @@ class PlanDocument(_Part):
     hybrid_kv_cache_manager: bool | None = Field(
         description="on or off, of a model with layers that keep a window; null: it makes no difference"
     )
+    cudagraph_mode: str
     graphs: GraphsPart
     capture_seconds: SecondsPart | None = Field(description="as long as capture took elsewhere; see sources")
     stages: list[StagePart]

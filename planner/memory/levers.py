@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
+from ..resolve.memory_deduction import VARIABLE
 from ..vocabulary import CUDAGraphMode
 from .budget.budget import Budget, default_utilization
+from .budget.estimate_findings import is_implausible
 from .budget.non_torch import total_bytes
 from .budget.rules import FREE_MEMORY, NO_ROOM_TO_CAPTURE, WARM_UP
 from .budget.shortages import warm_up_room
@@ -198,6 +200,19 @@ def _with_override(setting: Setting, text: str, number: int | None) -> Setting:
     known = None if setting.deployment.num_gpu_blocks is None else number
     fields = {"num_gpu_blocks_override": number, "num_gpu_blocks": known}
     return setting.to(Change("--num-gpu-blocks-override", text, fields))
+
+
+def no_estimate(setting: Setting, codes: Collection[str]) -> Setting | None:
+    """The estimate of the graphs switched off, where it was measured and is no measure of what capture takes."""
+    estimate = setting.request.known.graph_estimate
+    if estimate is None or estimate <= 0 or setting.request.kv_bytes is not None:
+        return None
+    budget = setting.budget
+    taken = max(budget.tightest.graphs.best, 0)
+    if not budget.deduction.deducted or not is_implausible(estimate, taken, budget.total.best):
+        return None
+    off = {"env": {**setting.deployment.env, VARIABLE: "0"}}
+    return setting.to(Change(VARIABLE, f"{VARIABLE}=0", off))
 
 
 def no_override(setting: Setting, codes: Collection[str]) -> Setting | None:

@@ -19,13 +19,14 @@ from ..resolve import Overrides, Resolution, resolve
 from ..resolve.downgrade import MAMBA_BLOCKS
 from ..resolve.overrides import NONE as NO_OVERRIDES
 from ..trace import Finding
+from ..vocabulary import CompilationMode
 from .budget.budget import Budget, MemoryFlags
 from .budget.estimate_findings import estimate_findings
-from .budget.estimate_rules import SUGGESTED_TWICE
+from .budget.estimate_rules import IMPLAUSIBLE, SUGGESTED_TWICE
 from .budget.measured import Measured
 from .budget.rules import NOT_THE_MODELS, WEIGHTS
 from .budget.weights import Weights
-from .estimates import Interval, exactly
+from .estimates import GIB, Interval, exactly
 from .graphs.memory import GraphMemory
 from .kv.cache import keeps_windows, kv_cache
 from .kv.cache_plan import KVCachePlan
@@ -84,6 +85,10 @@ class CapacityPlan:
     ends: tuple[str, ...] = ()
 
     @cached_property
+    def _typed(self) -> MemoryRequest:
+        return self.request.as_typed
+
+    @cached_property
     def max_model_len_that_fits(self) -> int:
         """The longest max_model_len that starts by the best values, tokens; 0: none, or none that is of use.
 
@@ -104,18 +109,18 @@ class CapacityPlan:
         limit = model.longest_model_len or model.max_model_len
         if self.resolution.max_model_len >= limit and (self.starts == "yes" if surely else self.fits):
             return self.resolution.max_model_len
-        found = longest_model_len(self.deployment, self.request, surely=surely)
+        found = longest_model_len(self.deployment, self._typed, surely=surely)
         return found if found >= min(LEAST_LENGTH, self.resolution.max_model_len) else 0
 
     @cached_property
     def max_num_seqs_that_fits(self) -> int:
         """The largest max_num_seqs that starts, by the best values; 0: none. At most MOST_SEQS are looked for."""
-        return most_requests(self.deployment, self.request)
+        return most_requests(self.deployment, self._typed)
 
     @cached_property
     def max_num_seqs_that_surely_starts(self) -> int:
         """The largest max_num_seqs that starts within the bounds of every estimate; 0: none."""
-        return most_requests(self.deployment, self.request, surely=True)
+        return most_requests(self.deployment, self._typed, surely=True)
 
     @cached_property
     def least_utilization(self) -> float | None:
@@ -206,7 +211,8 @@ def plan_of(
     if not made.fits:
         # A server that does not start suggests nothing.
         own = tuple(finding for finding in own if finding.code != SUGGESTED_TWICE.code)
-    made = replace(made, findings=_pressing([*verdict.findings, *notes, *own, *_of_files(request)]))
+    first = () if made.fits else tuple(found.code for found in own if found.code == IMPLAUSIBLE.code)
+    made = replace(made, findings=_pressing([*verdict.findings, *notes, *own, *_of_files(request)], first))
     return _advised(made) if advise else made
 
 
@@ -289,6 +295,34 @@ def capture_time(made: CapacityPlan) -> CaptureTime | None:
     return CaptureTime(low, best, high, (least, middle, most), known["basis"])
 
 
+class StartTime(NamedTuple):
+    """How long the parts of a start before capture took elsewhere: seconds, low, best and high.
+
+    Attributes:
+        load: the weights of one GPU.
+        compiling: torch.compile with Dynamo; None: nothing is compiled.
+        profiling: the run that measures memory, with `compiling` in it.
+        basis: what it is from.
+    """
+
+    load: tuple[float, float, float]
+    compiling: tuple[float, float, float] | None
+    profiling: tuple[float, float, float]
+    basis: str
+
+
+def start_time(made: CapacityPlan) -> StartTime | None:
+    """How long the weights and the profile run take; None: the budget is not planned."""
+    if made.budget is None:
+        return None
+    known = table("capture_time")
+    size = max(stage.weights.best for stage in made.budget.stages) / GIB
+    least, middle, most = (size * seconds for seconds in known["load_seconds_a_gib"])
+    compiled = made.resolution.compilation_mode is not CompilationMode.NONE
+    compiling = tuple(known["compile_seconds"]) if compiled else None
+    return StartTime((least, middle, most), compiling, tuple(known["profile_seconds"]), known["before_basis"])
+
+
 def _in_given_bytes(
     deployment: Deployment, request: MemoryRequest, resolution: Resolution, kv_bytes: int
 ) -> CapacityPlan:
@@ -303,7 +337,7 @@ def _in_given_bytes(
     )  # fmt: skip
 
 
-def _pressing(findings: Sequence[Finding]) -> tuple[Finding, ...]:
-    """The most pressing first; each once."""
+def _pressing(findings: Sequence[Finding], first: Sequence[str] = ()) -> tuple[Finding, ...]:
+    """Those of the codes `first`, which the others come of, then the most pressing; each once."""
     order = {"error": 0, "warning": 1, "info": 2}
-    return tuple(sorted(dict.fromkeys(findings), key=lambda finding: order[finding.severity]))
+    return tuple(sorted(dict.fromkeys(findings), key=lambda found: (found.code not in first, order[found.severity])))

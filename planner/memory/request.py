@@ -39,6 +39,7 @@ class MemoryRequest:
         kv_bytes: of the KV cache of one rank; the budget is then left out.
         auto_fit: --max-model-len is -1 or auto; the deployment's own length is then None.
         known_of: the deployment that `known` was measured of; None: whichever is asked about.
+        is_by_hand: nothing said what `known` was measured of, so it is of what was asked about first.
     """
 
     flags: MemoryFlags = field(default_factory=MemoryFlags)
@@ -47,12 +48,18 @@ class MemoryRequest:
     kv_bytes: int | None = None
     auto_fit: bool = False
     known_of: Deployment | None = field(default=None, repr=False)
+    is_by_hand: bool = field(default=False, repr=False)
 
     def of(self, deployment: Deployment) -> MemoryRequest:
         """The request as it is asked of `deployment`: what is known was measured of it, unless it is said of which."""
         if self.known_of is not None or self.known.is_empty:
             return self
-        return replace(self, known_of=deployment)
+        return replace(self, known_of=deployment, is_by_hand=True)
+
+    @property
+    def as_typed(self) -> MemoryRequest:
+        """The request that the same options make beside a changed deployment: values given by hand stay as they are."""
+        return replace(self, known_of=None, is_by_hand=False) if self.is_by_hand else self
 
     def measured_of(self, deployment: Deployment) -> Measured:
         """What was measured of `deployment` itself; of a variant that is nothing."""

@@ -243,7 +243,7 @@ def _resolved(r: Resolution) -> dict[str, Any]:
             "total": r.graph_count(),
         },
         "capture_sizes": list(r.capture_sizes),
-        "max_capture_size": r.max_capture_size,
+        "max_cudagraph_capture_size": r.max_capture_size,
         "max_num_seqs": r.max_num_seqs,
         "max_num_batched_tokens": r.max_num_batched_tokens,
         "max_model_len": r.max_model_len,

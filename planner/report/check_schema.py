@@ -77,7 +77,7 @@ class ResolutionPart(_Part):
     backend: str
     graphs: CountPart
     capture_sizes: list[int]
-    max_capture_size: int
+    max_cudagraph_capture_size: int
     max_num_seqs: int
     max_num_batched_tokens: int
     max_model_len: int

@@ -12,8 +12,8 @@ from .plan_words import gib
 
 LABELS = {
     "starts": "start, by its memory",
-    "kv_tokens": "KV cache, tokens",
-    "graph_bytes_deducted": "graph estimate taken off",
+    "kv_tokens": "KV tokens",
+    "deducted_bytes": "graph estimate taken off",
     "block_size": "block size",
     "max_num_seqs_that_fits": "largest max_num_seqs",
     "codes": "findings",
@@ -54,7 +54,7 @@ def value(name: str, side: MemoryAtRelease) -> str:
     found = getattr(side, name)
     if found is None:
         return "-"
-    if name == "graph_bytes_deducted":
+    if name == "deducted_bytes":
         return f"{gib(found)} GiB" if found else "0"
     if name == "max_num_seqs_that_fits" and not found:
         return "none starts"

@@ -70,6 +70,7 @@ def _start(log: StartupLog, report: StartReport, secrets: LogSecrets) -> dict[st
             {"engine": name, "kv_tokens": tokens, "max_concurrency": times} for name, tokens, times in start.kv_printed
         ],
         "capture_seconds": _capture_seconds(start),
+        "start_seconds": start.seconds,
         "phases": [{"name": one.name, "seconds": one.seconds, "rank": one.rank or None} for one in start.phases],
         "ranks": [_rank(rank) for rank in start.ranks],
         "crash": None if report.diagnosis is None else _crash(report.diagnosis),
@@ -117,13 +118,13 @@ def _rank(rank: Rank) -> dict[str, Any]:
         "activation_without_estimate_bytes": transient(rank),
         "non_torch_bytes": rank.non_torch_bytes,
         "graph_estimate_bytes": rank.graph_estimate_bytes,
-        "graph_actual_bytes": rank.graph_actual_bytes,
+        "graph_bytes": rank.graph_actual_bytes,
         "capture_seconds": rank.capture_seconds,
         "kv_bytes": rank.kv_bytes,
         "kv_is_given": rank.kv_is_given,
         "kv_after_reserve_bytes": rank.kv_after_reserve_bytes,
         "suggested_kv_bytes": rank.suggested_kv_bytes,
-        "suggested_kv_bytes_full": rank.suggested_kv_bytes_full,
+        "suggested_full_kv_bytes": rank.suggested_kv_bytes_full,
         "graphs": [{"kind": one.kind, "graphs": one.graphs, "largest": one.largest} for one in rank.profiled],
         "captured": [
             {"kind": one.kind, "graphs": one.graphs, "of": one.total, "name": one.name} for one in rank.captured
@@ -159,7 +160,7 @@ def _correction(found: Correction) -> dict[str, Any]:
         "counts_twice": found.counts_twice,
         "in_use_bytes": found.in_use,
         "gpu_memory_utilization": found.utilization,
-        "steps": [asdict(step) for step in found.steps],
+        "steps": [{"sign": step.sign, "what": step.what, "size_bytes": step.size} for step in found.steps],
     }
 
 

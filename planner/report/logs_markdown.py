@@ -66,6 +66,8 @@ class _Page:
                 "",
                 "Time to start: " + ", ".join(f"{phase.name} {phase.seconds:.1f} s" for phase in phases) + ".",
             ]
+            if (whole := words.sum_line(report.start)) != "":
+                lines[-1] += f" {sentence(whole)}"
         lines += self._plan(report)
         lines += self._list("KV cache that fits beside the graphs as captured", words.correction_lines(report))
         if report.findings:

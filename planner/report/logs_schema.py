@@ -73,13 +73,13 @@ class RankPart(_Part):
     activation_without_estimate_bytes: int | None
     non_torch_bytes: int | None
     graph_estimate_bytes: int | None
-    graph_actual_bytes: int | None
+    graph_bytes: int | None
     capture_seconds: float | None
     kv_bytes: int | None
     kv_is_given: bool
     kv_after_reserve_bytes: int | None
     suggested_kv_bytes: int | None
-    suggested_kv_bytes_full: int | None
+    suggested_full_kv_bytes: int | None
     graphs: list[ProfiledPart]
     captured: list[CapturedPart]
     attention_backends: list[str]
@@ -110,7 +110,7 @@ class StepPart(_Part):
 
     sign: Literal["+", "-", "="]
     what: str
-    size: int
+    size_bytes: int
 
 
 class CorrectionPart(_Part):
@@ -195,6 +195,7 @@ class StartPart(_Part):
     concurrency_length: int | None
     kv_by_engine: list[EnginePart]
     capture_seconds: float | None
+    start_seconds: float | None
     phases: list[PhasePart]
     ranks: list[RankPart]
     crash: CrashPart | None

@@ -112,6 +112,8 @@ def _show_phases(out: Console, report: StartReport) -> None:
         line = Text(f"{phase.name.ljust(width)} {phase.seconds:8.1f} s  ")
         line.append(bar, style="cyan")
         out.print(line)
+    if (line_of_sum := words.sum_line(report.start)) != "":
+        out.print(Text(sentence(line_of_sum)))
 
 
 def _show_plan(out: Console, report: StartReport, secrets: LogSecrets) -> None:

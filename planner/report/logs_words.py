@@ -5,20 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
+from ..releases import holds
 from ..startup.analysis import StartReport
 from ..startup.arguments import model_of
 from ..startup.corrected import common
 from ..startup.diagnosis import died_at_work, unfinished
-from ..startup.known import GIB, deducts, gib, transient
+from ..startup.known import GIB, deducts, gib, release_of, transient
 from ..startup.record import Captured, Rank, Start, StartupLog
 from .words import counted
 
 RANK_HEAD = ("rank", "free", "asked for", "weights", "peak", "outside torch", "graphs est.", "graphs", "KV cache")
 MOST_NAMES = 4
 MOST_RANKS = 16
-PHASES = ("load", "compile", "warm-up", "profile", "capture")
+PHASES = ("load", "dynamo", "compile", "warm-up", "profile", "graph estimate", "capture")
 WITHIN_PROFILE = ("compile", "warm-up")
 """Parts that vLLM's time of the profile run holds."""
+ESTIMATE_WITHIN_UNTIL = "0.26.0"
 INIT = "init engine"
 
 
@@ -217,12 +219,50 @@ def phases(start: Start) -> list[Phase]:
     longest: dict[str, float] = {}
     for phase in start.phases:
         longest[phase.name] = max(phase.seconds, longest.get(phase.name, 0.0))
-    within = sum(longest.get(name, 0.0) for name in WITHIN_PROFILE)
+    within = sum(longest.get(name, 0.0) for name in (*WITHIN_PROFILE, *_estimate_within(start)))
     if longest.get("profile", 0.0) > within:
         longest["profile"] -= within
     else:
         longest.pop("profile", None)
-    return [Phase(name, longest[name]) for name in PHASES if longest.get(name, 0.0) > 0]
+    if "compile" in longest:
+        longest["compile"] -= longest.get("dynamo", 0.0)
+    found = [Phase(name, longest[name]) for name in PHASES if longest.get(name, 0.0) > 0]
+    whole = all_seconds(start)
+    rest = whole[0] - sum(phase.seconds for phase in found) if whole is not None else 0.0
+    return [*found, Phase(NOT_TOLD, rest)] if rest >= LEAST_REST and found else found
+
+
+def _estimate_within(start: Start) -> tuple[str, ...]:
+    """The estimate, where the release took it within the profile run (vllm/v1/worker/gpu_worker.py)."""
+    release = release_of(start)
+    return ("graph estimate",) if release is not None and holds(release, None, ESTIMATE_WITHIN_UNTIL) else ()
+
+
+NOT_TOLD = "not in the log"
+"""Of the whole, what no line says the time of: imports, allocation, NCCL, kernels that are warmed up."""
+LEAST_REST = 0.5
+"""Seconds; times between lines are whole ones."""
+
+
+def all_seconds(start: Start) -> tuple[float, str] | None:
+    """Seconds of the whole start, and what they are of; None: the log does not say."""
+    engine = total_seconds(start)
+    load = max((phase.seconds for phase in start.phases if phase.name == "load"), default=0.0)
+    if start.seconds is not None and start.seconds >= (engine or 0.0) + load:
+        return start.seconds, "from the first line until the server listened"
+    if engine is None:
+        return None
+    return engine + load, f"the engine's own {engine:.1f} s{f', and load {load:.1f} s' if load else ''}"
+
+
+def sum_line(start: Start) -> str:
+    """What the parts add up to; "": the log does not say."""
+    found, whole = phases(start), all_seconds(start)
+    if not found or whole is None:
+        return ""
+    more = sum(phase.seconds for phase in found) - whole[0]
+    over = "; the slowest ranks of the parts add up to more" if more >= LEAST_REST else ""
+    return f"in all {whole[0]:.1f} s: {whole[1]}{over}"
 
 
 def correction_lines(report: StartReport) -> list[str]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from ..errors import as_fix
 from ..memory.budget.suggestion import suggestion
 from ..memory.estimates import MIB, Interval
-from ..memory.plan import CapacityPlan, capacity_in, capture_time, vllm_estimate
+from ..memory.plan import CapacityPlan, capacity_in, capture_time, start_time, vllm_estimate
 from ..vocabulary import CUDAGraphMode
 from .plan_words import gib, signed
 
@@ -40,9 +40,12 @@ def graph_lines(made: CapacityPlan) -> Iterator[str]:
         else:
             yield "The KV cache gives the estimate up, which is about what capture takes."
     elif estimate is None:
-        yield "The KV cache gives up nothing for them: they come on top."
+        yield "The KV cache gives up nothing for them: they come on top of --gpu-memory-utilization."
     else:
-        yield f"The KV cache gives up nothing for them ({as_fix(budget.deduction.reason)}): they come on top."
+        yield (
+            f"The KV cache gives up nothing for them ({as_fix(budget.deduction.reason)}): they come on top of"
+            " --gpu-memory-utilization."
+        )
     found = suggestion(budget, stage, made.deployment.vllm)
     if made.fits and found is not None and found.counts_twice and found.right > 0:
         yield (
@@ -85,6 +88,23 @@ def time_line(made: CapacityPlan) -> str:
     )
 
 
+def before_capture(made: CapacityPlan) -> str:
+    """How long the start takes until capture; "" where the start fails, or where it is not planned."""
+    found = start_time(made)
+    if found is None or not made.fits:
+        return ""
+    parts = [f"the weights of a GPU {_seconds(found.load)}"]
+    if found.compiling is not None:
+        parts.append(f"torch.compile {_seconds(found.compiling)} without its cache")
+        parts.append(f"the profile run, compiling included, {_seconds(found.profiling)}")
+    return f"Before it: {', '.join(parts)}, going by {found.basis}; the disk decides the first."
+
+
+def _seconds(value: tuple[float, float, float]) -> str:
+    low, best, high = (max(round(seconds), 1) for seconds in value)
+    return f"{best} s ({low} to {high})"
+
+
 def _tokens_of(made: CapacityPlan, size: int) -> int:
     """The tokens of KV cache that `size` bytes of every rank are worth."""
     plan = made.best.plan
@@ -97,4 +117,5 @@ def _tokens_of(made: CapacityPlan, size: int) -> int:
 
 def lines(made: CapacityPlan) -> list[str]:
     """All that is said of the graphs; [] where there is nothing to say."""
-    return [line for line in (*graph_lines(made), time_line(made)) if line]
+    time = time_line(made)
+    return [line for line in (*graph_lines(made), time, before_capture(made) if time else "") if line]

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from ..memory.budget.budget import Budget, StageBudget
+from ..memory.budget.estimate_rules import IMPLAUSIBLE
 from ..memory.estimates import GIB, MIB, Interval
 from ..memory.kv.cache_plan import KVCachePlan
 from ..memory.plan import CapacityPlan
@@ -129,7 +130,7 @@ def cache_lines(made: CapacityPlan) -> Iterator[tuple[str, str]]:
         yield "KV cache", "the model keeps none"
     else:
         yield "KV cache", f"{left} GiB{stage}, {_blocks(plan)}"
-        yield "Tokens", f"{plan.tokens:,}{_spread_of_tokens(made)}{_as_counted(plan)}"
+        yield "KV tokens", f"{plan.tokens:,}{_spread_of_tokens(made)}{_as_counted(plan)}"
         yield "Concurrency", f"{plan.max_concurrency:.2f}x of {plan.max_model_len:,} tokens a request"
     if made.hybrid_manager is not None:
         yield "Windows", WITH_MANAGER if made.hybrid_manager else WITHOUT_MANAGER
@@ -204,6 +205,8 @@ def _most_requests(made: CapacityPlan) -> str:
     sure, best, asked = made.max_num_seqs_that_surely_starts, made.max_num_seqs_that_fits, made.resolution.max_num_seqs
     if not best:
         return ""
+    if not sure and asked <= best and not made.fits:
+        return ""
     if not sure:
         return f"--max-num-seqs {best} may start, by the best estimate; {asked} is asked for"
     if sure >= MOST_SEQS:
@@ -233,6 +236,8 @@ BOUGHT_HEAD = ("instead", "graphs", "GiB", "KV cache", "tokens", "")
 def bought_title(made: CapacityPlan) -> str:
     """What stands over `bought_rows`."""
     known = made.request.known
+    if known.graph_estimate is not None and any(found.code == IMPLAUSIBLE.code for found in made.findings):
+        return "What other CUDA graphs give the KV cache, predicted: the estimate given is no measure of graphs"
     scaled = known.graphs is not None or known.graph_estimate is not None
     return "What other CUDA graphs give the KV cache" + (
         ", predicted and scaled by what was measured" if scaled else ""

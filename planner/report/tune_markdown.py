@@ -58,4 +58,4 @@ def _cells(text: str) -> list[str]:
 
 def _heads(tuning: Tuning, number: int) -> tuple[str, ...]:
     what = "time of a step" if tuning.prices.times else "padding"
-    return (what, "graph memory", "KV cache, tokens")[:number]
+    return (what, "graph memory", "KV tokens")[:number]

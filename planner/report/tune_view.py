@@ -151,7 +151,7 @@ def rows(tuning: Tuning) -> list[tuple[str, ...]]:
     if a.graph_bytes is not None and b.graph_bytes is not None:
         found.append(("Graph memory", mib(a), mib(b), f"{(b.graph_bytes - a.graph_bytes) / MIB:+,.0f} MiB"))
     if a.kv_tokens is not None and b.kv_tokens is not None:
-        found.append(("KV cache, tokens", f"{a.kv_tokens:,}", f"{b.kv_tokens:,}", f"{b.kv_tokens - a.kv_tokens:+,}"))
+        found.append(("KV tokens", f"{a.kv_tokens:,}", f"{b.kv_tokens:,}", f"{b.kv_tokens - a.kv_tokens:+,}"))
     seconds = f"{b.capture.best - a.capture.best:+.1f} s"
     found.append(("Capture", f"{a.capture.best:.1f} s", f"{b.capture.best:.1f} s", seconds))
     return found

@@ -33,7 +33,7 @@ def as_document(resolution: Resolution) -> dict[str, Any]:
         "decode_mode": r.decode_mode.value,
         "mixed_mode": r.mixed_mode.value,
         "capture_sizes": list(r.capture_sizes),
-        "max_capture_size": r.max_capture_size,
+        "max_cudagraph_capture_size": r.max_capture_size,
         "max_num_seqs": r.max_num_seqs,
         "max_num_batched_tokens": r.max_num_batched_tokens,
         "max_model_len": r.max_model_len,

@@ -201,7 +201,7 @@ class ResolutionDocument(_Part):
     decode_mode: Mode
     mixed_mode: Mode
     capture_sizes: list[int]
-    max_capture_size: int
+    max_cudagraph_capture_size: int
     max_num_seqs: int
     max_num_batched_tokens: int
     max_model_len: int
@@ -259,7 +259,7 @@ def from_document(document: Any) -> Resolution:
         configured_mode=CUDAGraphMode(d.configured_mode),
         cudagraph_mode=CUDAGraphMode(d.cudagraph_mode),
         capture_sizes=tuple(d.capture_sizes),
-        max_capture_size=d.max_capture_size,
+        max_capture_size=d.max_cudagraph_capture_size,
         max_num_seqs=d.max_num_seqs,
         max_num_batched_tokens=d.max_num_batched_tokens,
         max_model_len=d.max_model_len,

@@ -7,11 +7,13 @@ pipeline call `capture_sizes` and note what each rule added or took away.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from math import lcm
 
 from ..errors import InputError, StartupError
 from ..light_dataclass import dataclass
 from ..trace import Rule, Trace
 from .dynamic_sd import Steps
+from .padding import round_up
 from .sequence_parallel import SIZES as SEQUENCE_PARALLEL_SIZES
 
 CAP = Rule(
@@ -85,7 +87,8 @@ USER_MAX = Rule(
     title="max_cudagraph_capture_size becomes the largest size that is really captured.",
     why="Padding tables end at that size.",
     example="--max-cudagraph-capture-size 100: the grid ends at 96, and so does the maximum.",
-    instead="Give a value on the grid.",
+    instead="Give the next size of the grid, which the finding names, or leave it out; with drafts name multiples of"
+    " 1 + num_speculative_tokens with --cudagraph-capture-sizes.",
     source="vllm/config/vllm.py:2630-2650",
 )
 SIZES_DISAGREE = Rule(
@@ -295,6 +298,19 @@ def _default(grid: GridInput, cap: int, extra: Iterable[int], trace: Trace) -> l
     return sorted(present.union(added))
 
 
+def _near_maximum(grid: GridInput, valid: int) -> str:
+    """Maxima that are captured, next to one that is not: the next size up, and the one that is left."""
+    asked, each = grid.user_max or 0, grid.multiple_of
+    most = min(round_up(asked, lcm(16, each)), grid.max_num_batched_tokens, MAX_GRAPH_TOKENS)
+    above = [size for size in grid_up_to(most, grid.interactivity) if size >= asked and size % each == 0]
+    near = [*above[:1], *([valid] if valid else [])]
+    ways = [f"set it to {' or '.join(map(str, near))}"] if near else []
+    ways.append("leave it out")
+    if grid.query_len > 1:
+        ways.append(f"name multiples of {lcm(grid.query_len, grid.multiple_of)} with --cudagraph-capture-sizes")
+    return ", or ".join(ways)
+
+
 def _check_maximum(grid: GridInput, valid: int, trace: Trace) -> None:
     if grid.user_max is None or grid.user_max == valid:
         return
@@ -310,6 +326,6 @@ def _check_maximum(grid: GridInput, valid: int, trace: Trace) -> None:
         USER_MAX,
         "warning",
         f"the largest capture size is {valid}, not {grid.user_max}",
-        fix=USER_MAX.instead,
+        fix=_near_maximum(grid, valid),
         where="--max-cudagraph-capture-size",
     )

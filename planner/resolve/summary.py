@@ -82,7 +82,10 @@ def not_modelled(engine: Engine, runner: Runner) -> tuple[str, ...]:
     if d.model.architecture == "DeepseekV41ForCausalLM":
         left.append("DeepSeek V4.1 decoder replay graphs")
     if engine.use_ubatching and runner is Runner.V1:
-        left.append("steps that cannot be split into microbatches, which runner V1 may run eager")
+        left.append(
+            f"microbatches of runner V1: a FULL decode graph of {d.dbo_decode_token_threshold} tokens or more is"
+            " captured split alone, and counts as an unsplit one; a step that cannot be split may run eager"
+        )
     if _block_size_is_open(engine):
         left.append("the KV block size of a hybrid model in 0.19")
     if d.gpu.platform != "cuda":

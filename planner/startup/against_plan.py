@@ -15,10 +15,11 @@ from ..memory.request import MemoryRequest
 from ..resolve import Resolution, resolve
 from ..trace import Finding
 from ..vocabulary import CUDAGraphMode
+from . import missing_graphs
 from .deployment import Served, other_gpu, runner_of
-from .known import GIB, ROUNDING, sized, transient
+from .known import GIB, ROUNDING, transient
 from .record import Rank, Start
-from .rules import DIFFERENT_GRAPHS, OTHER_REQUESTS, OUTSIDE_BOUNDS, PLUGIN
+from .rules import DIFFERENT_GRAPHS, OTHER_REQUESTS, OUTSIDE_BOUNDS
 from .stages import engine_of, kv_bytes_by_stage, stage_of
 
 Verdict = Literal["exact", "inside", "outside", "same", "different"]
@@ -106,34 +107,20 @@ def compare(start: Start, served: Served) -> Comparison:
         *_engine_rows(start, served, resolution),
     )
     other = other_gpu(start, served.deployment)
-    findings = (*served.findings, *_findings(rows, served))
+    lacking = missing_graphs.finding_of(start, served.deployment, resolution)
+    findings = (*served.findings, *([lacking] if lacking is not None else ()), *_findings(rows, served))
     if other is not None:
         findings = (other, *(finding for finding in findings if finding.code != OUTSIDE_BOUNDS.code))
     if start.platform_plugin is not None:
-        findings = (plugin_finding(start), *served.findings)
+        findings = served.findings  # The plan does not hold, which `plugins` says.
     return Comparison(served, resolution, plan, rows, findings, why_not, fix)
-
-
-def plugin_finding(start: Start) -> Finding:
-    """That the plan is by the rules of another platform, and what the log itself says."""
-    name = start.platform_plugin
-    text = (
-        f"{name} is the platform, one of a plugin: it may change mode, backend and memory, and the plan is by CUDA's"
-        " rules, so it does not hold"
-    )
-    if start.cudagraph_mode is not None:
-        text += f"; the mode is that of the engine's own line, {start.cudagraph_mode}"
-    size = sized(start, "data_parallel_size")
-    if start.cudagraph_mode == "NONE" and size is not None and size > 1:
-        text += f", with data parallelism of {size}, for which plugins are known to switch graphs off"
-    return Finding(PLUGIN.code, "warning", text, PLUGIN.instead)
 
 
 def _graph_rows(start: Start, served: Served, resolution: Resolution) -> Iterator[Row]:
     """What was asked for as the log has it is not held against the log, where nothing changed it; nor are graphs from
     which the plan's requests were solved back."""
     for row in _of_graphs(start, resolution):
-        if served.is_solved and row.unit == "graphs":
+        if served.is_solved and row.unit == "graphs" and row.verdict != "different":
             continue
         if not (served.of_the_log and row.verdict == "same" and row.key in ("cudagraph_mode", "capture_sizes")):
             yield row
@@ -151,6 +138,8 @@ def _of_graphs(start: Start, resolution: Resolution) -> Iterator[Row]:
         if kind in ("FULL", "PIECEWISE"):
             planned = resolution.graph_count(CUDAGraphMode(kind))
             yield _count(f"{kind} graphs", f"graphs.{kind}", "graphs", planned, count)
+    for kind, planned in missing_graphs.missing(start, resolution).items():
+        yield Row(f"{kind} graphs", f"graphs.{kind}", "graphs", "different", exactly(planned, ""), 0)
 
 
 def _words(name: str, key: str, said: str, found: str) -> Row:
@@ -202,8 +191,8 @@ def _figures(rank: Rank, plan: CapacityPlan, stage: StageBudget) -> Iterator[_Fi
     yield "peak activation", "activation_bytes", stage.activation, transient(rank)
     yield "outside torch", "non_torch_bytes", stage.non_torch, rank.non_torch_bytes
     yield "consumed", "consumed_bytes", held, rank.consumed_bytes
-    yield "graphs, estimated", "graph_estimate_bytes", estimate, rank.graph_estimate_bytes
-    yield "graphs, taken", "graph_actual_bytes", stage.graphs, rank.graph_actual_bytes
+    yield "graphs, vLLM's estimate", "graph_estimate_bytes", estimate, rank.graph_estimate_bytes
+    yield "graphs, capture takes", "graph_bytes", stage.graphs, rank.graph_actual_bytes
     yield "asked for", "requested_bytes", budget.requested, rank.requested_bytes
     yield "free before", "free_bytes", budget.free, rank.free_bytes
     yield "KV cache", "kv_bytes", stage.kv_cache, rank.kv_bytes
@@ -216,9 +205,9 @@ _ORDER = (
     ("peak activation", "activation_bytes", "", ""),
     ("outside torch", "non_torch_bytes", "", ""),
     ("consumed", "consumed_bytes", "", ""),
-    ("graphs, estimated", "graph_estimate_bytes", "", ""),
+    ("graphs, vLLM's estimate", "graph_estimate_bytes", "", ""),
     ("KV cache", "kv_bytes", "", ""),
-    ("graphs, taken", "graph_actual_bytes", "", ""),
+    ("graphs, capture takes", "graph_bytes", "", ""),
 )
 
 
@@ -269,7 +258,7 @@ def _cache_rows(start: Start, served: Served, resolution: Resolution, engine: st
         yield _count("longest request", "max_model_len", "tokens", plan.max_model_len, start.max_model_len)
     if start.kv_tokens is not None and plan.tokens is not None and not _counts_one_group(start, plan.max_model_len):
         bounds = _between(plan.tokens, [end.tokens or 0 for end in ends])
-        yield _near("KV cache tokens", "kv_tokens", "tokens", bounds, start.kv_tokens, given)
+        yield _near("KV tokens", "kv_tokens", "tokens", bounds, start.kv_tokens, given)
     if start.max_concurrency is not None and plan.max_concurrency is not None:
         times = [round(100 * (end.max_concurrency or 0)) for end in ends]
         bounds = _between(round(100 * plan.max_concurrency), times)
@@ -309,7 +298,7 @@ def _findings(rows: tuple[Row, ...], served: Served) -> Iterator[Finding]:
     """Where they part. Graphs of other requests are told by what they come of."""
     told = any(finding.code == OTHER_REQUESTS.code for finding in served.findings)
     rows = tuple(row for row in rows if not (told and row.unit == "graphs"))
-    parted = [row for row in rows if row.verdict == "different"]
+    parted = [row for row in rows if row.verdict == "different" and row.unit != "graphs"]
     if parted:
         text = "; ".join(f"{row.name}: {row.said} planned, {row.found} in the log" for row in parted)
         yield Finding(DIFFERENT_GRAPHS.code, "warning", text, DIFFERENT_GRAPHS.instead)

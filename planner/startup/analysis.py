@@ -16,8 +16,10 @@ from .against_plan import Comparison, compare
 from .corrected import Correction, correct
 from .deployment import Served, served
 from .diagnosis import Diagnosis, came_up, diagnose, unfinished, with_findings
-from .findings import findings_of
+from .findings import findings_of, named_gpu_bytes
 from .known import release_of
+from .missing_graphs import without_plan
+from .plugins import plugin_finding
 from .record import Start, StartupLog
 from .rules import OTHER_GPU
 from .scene import down
@@ -79,12 +81,19 @@ def report_of(start: Start, number: int, starts: Sequence[Start], context: Conte
     comparison = compare(start, served(start, context)) if context is not None else None
     diagnosis = None
     if start.crash is not None:
-        diagnosis = diagnose(start, starts, needed_of(comparison), beside_of(comparison), most_of(comparison))
+        diagnosis = diagnose(
+            start, starts, needed_of(comparison), beside_of(comparison), most_of(comparison),
+            named_gpu_bytes(start, comparison), graphs_of(comparison),
+        )  # fmt: skip
     if diagnosis is not None and comparison is not None:
         diagnosis = with_findings(diagnosis, _constraints(start, comparison))
     corrections = tuple(found for rank in start.ranks if (found := correct(start, rank)) is not None)
     ended = unfinished(start)
+    is_planned = comparison is not None and comparison.resolution is not None
+    plugin = plugin_finding(start, is_planned)
+    alone = None if is_planned or context is None else without_plan(start, context.gpu)
     findings = [
+        *(one for one in (plugin, alone) if one is not None),
         *findings_of(start, comparison),
         *explained(start, _mode_fix(comparison)),
         *(comparison.findings if comparison is not None else ()),
@@ -121,6 +130,12 @@ def beside_of(comparison: Comparison | None) -> int | None:
     if budget is None or not budget.stages:
         return None
     return max(stage.activation.best + stage.graphs.best for stage in budget.stages) + MARGIN
+
+
+def graphs_of(comparison: Comparison | None) -> int | None:
+    """Bytes that capture takes at most, of the stage that takes most; None: not known."""
+    budget = comparison.plan.budget if comparison is not None and comparison.plan is not None else None
+    return max((stage.graphs.high for stage in budget.stages), default=None) if budget is not None else None
 
 
 def most_of(comparison: Comparison | None) -> float | None:

@@ -177,6 +177,10 @@ def _with_runner(deployment: Deployment, start: Start, assumptions: list[str]) -
 
 
 def _without_gpu(start: Start) -> Served:
+    if start.platform_plugin is not None:
+        return Served(
+            None, why_not=f"{start.platform_plugin} is a plugin's platform, whose devices and rules are not here"
+        )
     total = gpu_memory(start)
     near = gpus_of(total.low, total.high) if total is not None else []
     size = f"; by its {total.as_text()} of memory it may be {', '.join(near)} or another" if total and near else ""

@@ -72,6 +72,8 @@ def diagnose(
     needed: int | None = None,
     beside: int | None = None,
     most: float | None = None,
+    gpu_bytes: int | None = None,
+    graphs: int | None = None,
 ) -> Diagnosis | None:
     """How `start` ended; None: it came up, or the log ends before.
 
@@ -80,11 +82,15 @@ def diagnose(
         needed: bytes of KV cache that a request of the full length takes, where a plan says.
         beside: bytes that the largest step and the graphs take beside the KV cache, where a plan says.
         most: the largest share of the GPU that is surely free before the start, where a plan says.
+        gpu_bytes: memory of the GPU that was named, where the log's is not another.
+        graphs: bytes that capture takes at most, where a plan says.
     """
     if start.crash is None:
         return None
     kind, values = _cause(start, start.crash)
-    scene = _scene(start, start.crash, kind, values, needed, beside)._replace(most=most)
+    scene = _scene(start, start.crash, kind, values, needed, beside)._replace(
+        most=most, gpu_bytes=gpu_bytes, graphs=graphs
+    )
     if kind in WITHOUT_CAUSE and scene.step != SERVING and _has_no_memory(start):
         kind = "no_blocks"
     code = page_of(kind, values, scene.step)
@@ -169,7 +175,8 @@ def _what(kind: str, code: str, scene: Scene) -> str:
             step = f"when the {what} was warmed up with {values.get('max_num_seqs')} rows"
         tried, free = values.get("tried_bytes"), values.get("free_bytes")
         sizes = f": {_size(tried)} were asked for, {_size(free)} free" if tried and free is not None else ""
-        return " ".join(f"{_platform(scene.start)} out of memory {step}".split()) + sizes
+        on_top = _on_top(scene) if kind == "out_of_memory" and scene.step == "capture" else ""
+        return " ".join(f"{_platform(scene.start)} out of memory {step}".split()) + sizes + on_top
     if kind == "no_blocks" and scene.rank is not None and scene.rank.kv_bytes is not None:
         return f"no memory is left for the KV cache: {gib(scene.rank.kv_bytes)}"
     if kind == "model_len" and "max_model_len" in values:
@@ -191,6 +198,14 @@ def _what(kind: str, code: str, scene: Scene) -> str:
     if kind == "timed_out" and "method" in values:
         return f"a worker did not answer {values['method']} in time"
     return _lower(rule(code).title)
+
+
+def _on_top(scene: Scene) -> str:
+    """That the budget has nothing for the graphs, where that is so; "": it has, or the bytes were given."""
+    rank = scene.rank
+    if rank is None or deducts(scene.start, rank) or is_manual(scene.start, rank):
+        return ""
+    return "; graphs come on top of what --gpu-memory-utilization asks for, and nothing was kept back for them"
 
 
 def _platform(start: Start) -> str:

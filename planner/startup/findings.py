@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ..memory.budget.estimate_findings import IMPLAUSIBLE_SHARE, WORTH_SAYING
+from ..memory.budget.estimate_findings import WORTH_SAYING
 from ..memory.budget.estimate_rules import (
     ENCODER_GRAPHS,
     FROM_TWO_SIZES,
@@ -20,16 +20,20 @@ from ..resolve.memory_deduction import VARIABLE
 from ..trace import Finding
 from .against_plan import Comparison
 from .corrected import Common, common, correct, said_of
-from .deployment import runner_of
-from .known import GIB, argument, deducts, gib, is_manual, release_of, requested_of, tightest, total_of
+from .deployment import other_gpu, runner_of
+from .estimate import is_implausible, size_without
+from .known import argument, deducts, gib, is_manual, release_of, requested_of, tightest, total_of
 from .record import Rank, Start
-from .rules import OUTSIDE_THE_BUDGET, RANKS_DIFFER, TAKES_MORE, TOKENS_OF_HYBRID
+from .rules import FAR_OFF, OUTSIDE_THE_BUDGET, RANKS_DIFFER, TAKES_MORE, TOKENS_OF_HYBRID
 from .scene import LEAST_OUTSIDE, down
 from .stages import engine_of
 
 GATED_DELTA_MODELS = ("Qwen3Next", "Qwen3_5", "Qwen3_6", "KimiLinear", "OlmoHybrid")
 """Beginnings of the names of classes with gated delta layers, where no plan says it."""
 GDN_RELEASES = ("0.26.0", "0.28.0")
+FAR = 1.5
+LEAST_OFF = 160 << 20
+"""Bytes: more than vLLM's own reserve, so that the flag gains something."""
 DIFFER = 0.01
 """Ranks whose values are nearer than that share print the same."""
 
@@ -55,10 +59,10 @@ def _least_first(ranks: Sequence[Rank], whole: Common | None) -> list[Rank]:
 
 def _of_rank(start: Start, rank: Rank, whole: Common | None, comparison: Comparison | None) -> Iterator[Finding]:
     estimate, actual = rank.graph_estimate_bytes, rank.graph_actual_bytes
-    total = total_of(start, rank)
+    total = total_of(start, rank) or named_gpu_bytes(start, comparison)
     where = rank.name
     correction = correct(start, rank)
-    implausible = _implausible(estimate, actual, total)
+    implausible = is_implausible(estimate, actual, total)
     if implausible and estimate is not None:
         yield _not_plausible(start, rank, estimate, whole, total)
     if (actual is not None and actual < 0) or _is_integrated(comparison):
@@ -75,20 +79,20 @@ def _of_rank(start: Start, rank: Rank, whole: Common | None, comparison: Compari
         return
     if estimate - actual > WORTH_SAYING // 2 and estimate > 2 * actual and deducts(start, rank):
         yield _far_above(start, rank, estimate - actual, whole, comparison)
+    elif deducts(start, rank) and _is_far_off(estimate, actual):
+        yield _far_off(start, rank, estimate, actual, whole)
     if actual - estimate > WORTH_SAYING // 2 and deducts(start, rank):
         yield _takes_more(start, rank, whole)
     if not deducts(start, rank):
         yield from _outside_budget(start, rank, actual, total)
 
 
-def _implausible(estimate: int | None, actual: int | None, total: int | None) -> bool:
-    if estimate is None:
-        return False
-    if estimate < 0:
-        return True
-    large = total is not None and estimate > IMPLAUSIBLE_SHARE * total
-    # Of a start that ended before capture the size alone tells.
-    return large and (actual is None or estimate > 2 * actual)
+def named_gpu_bytes(start: Start, comparison: Comparison | None) -> int | None:
+    """Memory of the GPU that was named; None: none was, or the log's is another."""
+    deployment = comparison.served.deployment if comparison is not None else None
+    if deployment is None or other_gpu(start, deployment) is not None:
+        return None
+    return deployment.gpu.memory_bytes
 
 
 def _not_plausible(start: Start, rank: Rank, estimate: int, whole: Common | None, total: int | None) -> Finding:
@@ -98,9 +102,12 @@ def _not_plausible(start: Start, rank: Rank, estimate: int, whole: Common | None
     text = f"an estimate of {gib(estimate)}{share} is implausible{took}"
     if deducts(start, rank):
         text += f": the KV cache gets {gib(abs(estimate))} {what} for it"
-    switch = f"{VARIABLE}=0 with some memory left outside the budget"
+    parts = [f"{VARIABLE}=0 with some memory left outside the budget"]
     size = _size_without(start, whole)
-    fix = f"--kv-cache-memory-bytes {size} ({gib(size)}), or {switch}" if size is not None else switch
+    if size is not None:
+        # Where the KV cache gained by the estimate, it has to get smaller, and the bytes say by how much.
+        parts.insert(1 if estimate > 0 else 0, f"--kv-cache-memory-bytes {size} ({gib(size)})")
+    fix = ", or ".join(parts)
     return Finding(IMPLAUSIBLE.code, "warning", text, fix, rank.name)
 
 
@@ -108,13 +115,7 @@ def _size_without(start: Start, whole: Common | None) -> int | None:
     """The KV cache that fits on every rank, whatever the estimate says; None: it cannot be worked out."""
     if whole is not None:
         return whole.right if whole.right > 0 and whole.is_known else None
-    sizes = []
-    for rank in start.ranks:
-        if rank.kv_bytes is None or rank.graph_estimate_bytes is None or rank.graph_estimate_bytes < 0:
-            return None
-        # Capture never came: two GiB are more than graphs of one pool took.
-        sizes.append(rank.kv_bytes + rank.graph_estimate_bytes - 2 * GIB)
-    return min(sizes) if sizes and min(sizes) > 0 else None
+    return size_without(start)
 
 
 def _shared(start: Start, rank: Rank, whole: Common | None) -> Finding:
@@ -146,6 +147,7 @@ def _is_integrated(comparison: Comparison | None) -> bool:
 def _far_above(start: Start, rank: Rank, lacks: int, whole: Common | None, comparison: Comparison | None) -> Finding:
     estimate, actual = gib(rank.graph_estimate_bytes or 0), gib(rank.graph_actual_bytes or 0)
     text = f"{estimate} were kept back for graphs that took {actual}: the KV cache lacks {gib(lacks)}"
+    text += _in_tokens(start, rank, lacks)
     tokens = start.max_num_batched_tokens
     if _has_gated_delta(start, comparison):
         text += ", for transient memory of gated delta layers is taken for a graph"
@@ -154,6 +156,26 @@ def _far_above(start: Start, rank: Rank, lacks: int, whole: Common | None, compa
             fix = f"--max-num-batched-tokens {max(2048, tokens // 2)}, or {VARIABLE}=0 where room is left"
         return Finding(GATED_DELTA.code, "warning", text, fix, rank.name)
     return Finding(FROM_TWO_SIZES.code, "warning", text, _gain(whole), rank.name)
+
+
+def _is_far_off(estimate: int, actual: int) -> bool:
+    """By half of the lesser or more; half a GiB more in capture is CG535."""
+    least, most = sorted((estimate, actual))
+    return 0 < least < most / FAR and most - least >= LEAST_OFF and actual - estimate <= WORTH_SAYING // 2
+
+
+def _far_off(start: Start, rank: Rank, estimate: int, actual: int, whole: Common | None) -> Finding:
+    by = 100 * (estimate - actual) / actual
+    text = f"the estimate of {gib(estimate)} is {by:+.0f} % off the {gib(actual)} that capture took: the KV cache"
+    text += f" {'lacks' if by > 0 else 'has'} {gib(abs(estimate - actual))}{_in_tokens(start, rank, estimate - actual)}"
+    return Finding(FAR_OFF.code, "info", text if by > 0 else f"{text} too much", _gain(whole), rank.name)
+
+
+def _in_tokens(start: Start, rank: Rank, size: int) -> str:
+    """ ", 1,966 tokens" of this start's KV cache; "": the log does not say what a token takes."""
+    if start.kv_tokens is None or not rank.kv_bytes or rank.kv_bytes <= 0:
+        return ""
+    return f", {abs(size) * start.kv_tokens / rank.kv_bytes:,.0f} tokens ({100 * abs(size) / rank.kv_bytes:.1f} %)"
 
 
 def _gain(whole: Common | None) -> str:

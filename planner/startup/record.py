@@ -98,7 +98,8 @@ class Rank:
 
 @dataclass(frozen=True)
 class Phase:
-    """Seconds of one part of the start: "load", "compile", "profile", "capture", "warm-up", "init engine"."""
+    """Seconds of one part of the start: "load", "dynamo", "compile" with it, "profile", "graph estimate" (between two
+    lines, whole seconds), "capture", "warm-up", "init engine"."""
 
     name: str
     seconds: float
@@ -161,6 +162,7 @@ class Start:
         kv_printed: (engine, tokens, concurrency) of every engine.
         captured: graphs counted by progress bars that no process of several put its name to.
         derived_max_model_len: what max_model_len=-1 was reduced from, where it was.
+        seconds: from the first line with a time until the server listened, by the times of the lines; None: not known.
         platform_plugin: the plugin whose platform was activated; None: vLLM's own, as far as the log says.
     """
 
@@ -193,6 +195,7 @@ class Start:
     captured: tuple[Captured, ...] = ()
     derived_max_model_len: int | None = None
     platform_plugin: str | None = None
+    seconds: float | None = None
 
     @property
     def graphs(self) -> dict[str, int]:

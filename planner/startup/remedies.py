@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from . import serving
+from .estimate import is_implausible, size_without, switched_off
 from .known import GIB, MIB, argument, deducts, gib, max_num_seqs
 from .scene import (
     Remedy,
@@ -38,8 +39,9 @@ def _model_len(scene: Scene) -> Remedy | None:
     longest = scene.values.get("estimated_len")
     needed, available = scene.values.get("needed_bytes"), scene.values.get("available_bytes")
     largest: dict[str, int | float] = {"max_model_len": longest} if longest else {}
-    parts = [f"--max-model-len {longest} or less"] if longest else []
-    if needed is not None and available is not None:
+    parts = [] if needed is None else _without_estimate(scene, needed, largest)
+    parts += [f"--max-model-len {longest} or less"] if longest else []
+    if needed is not None and available is not None and not _is_of_the_estimate(scene, parts):
         parts += more_memory(scene, needed - available, largest)
     return Remedy(", or ".join(parts), largest) if parts else None
 
@@ -52,13 +54,39 @@ def _no_blocks(scene: Scene) -> Remedy | None:
     if scene.rank is not None and not deducts(scene.start, scene.rank):
         graphs = max(0, scene.rank.graph_estimate_bytes or 0)
     largest: dict[str, int | float] = {}
-    parts = more_memory(scene, max(0, -kv) + graphs + (scene.needed or LITTLE_CACHE), largest)
+    needed = scene.needed or LITTLE_CACHE
+    parts = _without_estimate(scene, needed, largest)
+    if _is_of_the_estimate(scene, parts):
+        return Remedy(", or ".join(parts), largest)
+    parts += more_memory(scene, max(0, -kv) + graphs + needed, largest)
     tokens = scene.start.max_num_batched_tokens
     if tokens is not None and tokens > 2048:
         parts.append(f"--max-num-batched-tokens {max(2048, tokens // 4)}, which lowers the peak of the profile run")
     if "ConditionalGeneration" in (scene.start.architecture or ""):
         parts.append("--limit-mm-per-prompt or --language-model-only, where images are not needed")
     return Remedy(", or ".join(parts), largest) if parts else None
+
+
+def _without_estimate(scene: Scene, needed: int, largest: dict[str, int | float]) -> list[str]:
+    """What helps where the estimate of the graphs alone keeps the KV cache below what a request needs; else none."""
+    switch = switched_off(scene, needed)
+    if switch is None:
+        return []
+    parts = [switch]
+    size = size_without(scene.start)
+    if _is_of_the_estimate(scene, parts) and size is not None and size >= needed:
+        largest["kv_cache_memory_bytes"] = size
+        parts.append(f"--kv-cache-memory-bytes {size} ({gib(size)})")
+    return parts
+
+
+def _is_of_the_estimate(scene: Scene, parts: list[str]) -> bool:
+    """Whether an estimate that cannot be true is what is wrong, so that more memory is not missing."""
+    rank = scene.rank
+    if rank is None or not parts:
+        return False
+    estimate = rank.graph_estimate_bytes
+    return is_implausible(estimate, rank.graph_actual_bytes, scene.total or scene.gpu_bytes)
 
 
 def _mamba_blocks(scene: Scene) -> Remedy | None:

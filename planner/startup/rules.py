@@ -90,6 +90,23 @@ OTHER_REQUESTS = Rule(
     source="vllm/config/vllm.py:1664-1730",
     release="0.23.0",
 )
+MISSING_KIND = Rule(
+    "CG832",
+    title="The plan has CUDA graphs of a kind of which the log has none.",
+    why="A mode that was asked for, an attention backend that cannot do it, drafts, a pooling model or the runner"
+    " leaves a whole kind out; the plan knows none of these where the log does not show them.",
+    example="16 FULL and 16 PIECEWISE planned; the log says `Profiling CUDA graph memory: PIECEWISE=16`.",
+    instead="Give what the log does not show: -cc.cudagraph_mode, --attention-backend, --speculative-config.",
+    source="vllm/v1/worker/gpu_model_runner.py:6268-6304",
+)
+FAR_OFF = Rule(
+    "CG833",
+    title="vLLM's estimate of the graphs is half as much again as what capture took, or capture of the estimate.",
+    why="Two graphs of a kind stand for all of it, and what was set up for the estimate is not set up again.",
+    example="0.48 GiB kept back for graphs that took 0.27: +78 %, and 1,966 tokens less at 112 KiB each.",
+    instead="Set --kv-cache-memory-bytes, or move --gpu-memory-utilization by the difference.",
+    source="vllm/v1/worker/gpu_model_runner.py:6268-6414",
+)
 PLUGIN = Rule(
     "CG831",
     title="The platform is one of a plugin, which has rules of its own.",

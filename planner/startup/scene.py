@@ -37,6 +37,8 @@ class Scene(NamedTuple):
         needed: bytes of KV cache that a request of the full length takes, where a plan says; None: not known.
         beside: bytes that the largest step and the graphs take beside the KV cache, where a plan says; None: not known.
         most: the largest share of the GPU that is surely free before the start, where a plan says; None: not known.
+        gpu_bytes: memory of the GPU that was named; None: none was, or the log's is another.
+        graphs: bytes that capture takes at most, where a plan says; None: not known.
     """
 
     start: Start
@@ -46,11 +48,19 @@ class Scene(NamedTuple):
     needed: int | None = None
     beside: int | None = None
     most: float | None = None
+    gpu_bytes: int | None = None
+    graphs: int | None = None
 
     @property
     def most_share(self) -> float:
         """The largest --gpu-memory-utilization that vLLM surely does not refuse; what the log says goes first."""
-        return self.most if self.most is not None and self.free is None else 1.0
+        if self.most is None or self.free is not None:
+            return 1.0
+        held, share = self.values.get("process_bytes"), self.share
+        if held and share is not None and self.total and held >= share * self.total:
+            # This process alone held as much, so it was free before.
+            return max(self.most, share)
+        return self.most
 
     @property
     def total(self) -> int | None:
@@ -114,7 +124,11 @@ def left_to_capture(scene: Scene) -> int:
     for bar in bars:
         done[bar.kind] = done.get(bar.kind, 0) + bar.graphs
     left = sum(max(0, sample.graphs - done.get(sample.mode, 0)) * sample.per_graph_bytes for sample in rank.samples)
-    if not deducts(scene.start, rank) or not rank.samples:
+    if not deducts(scene.start, rank):
+        # They come on top of the budget; without samples what a plan says of them is left, less what they have.
+        on_top = scene.graphs if scene.graphs is not None and not rank.samples else 0
+        return max(left, on_top - int(scene.values.get("private_pool_bytes") or 0))
+    if not rank.samples:
         return left
     # The estimate kept that much back already.
     return 0

@@ -30,8 +30,9 @@ from .options import LIMITS, MEMORY, TABLES, is_ignored
 from .rules import NO_ANSWER, NO_SUCH_OPTION
 
 FACTS = (
-    "starts", "fits", "code", "message", "model_runner", "backend", "mode", "decode_mode", "mixed_mode", "graphs",
-    "graphs_full", "graphs_piecewise", "largest_size", "covered_batches", "uncovered_batches", "mean_padding",
+    "starts", "fits", "code", "message", "model_runner", "backend", "effective_cudagraph_mode", "decode_mode",
+    "mixed_mode", "graphs", "graphs_full", "graphs_piecewise", "effective_max_cudagraph_capture_size",
+    "covered_batches", "uncovered_batches", "mean_waste",
     "effective_max_num_seqs", "effective_max_num_batched_tokens", "effective_max_model_len", "gpus", "replicas",
     "weights_bytes", "activation_bytes", "graph_bytes", "deducted_bytes", "kv_bytes", "kv_tokens", "max_concurrency",
     "capture_seconds",
@@ -243,7 +244,7 @@ class Evaluator:
             found = {
                 "covered_batches": sum(count for eager, count in sizes if not eager),
                 "uncovered_batches": sum(count for eager, count in sizes if eager),
-                "mean_padding": round(coverage.mean_waste, _ROUND),
+                "mean_waste": round(coverage.mean_waste, _ROUND),
             }
             self._covered = key, found
         return self._covered[1]
@@ -254,13 +255,13 @@ class Evaluator:
         return {
             "model_runner": r.runner.value,
             "backend": r.backend.name,
-            "mode": r.cudagraph_mode.value,
+            "effective_cudagraph_mode": r.cudagraph_mode.value,
             "decode_mode": r.decode_mode.value,
             "mixed_mode": r.mixed_mode.value,
             "graphs": graphs,
             "graphs_full": r.graph_count(CUDAGraphMode.FULL),
             "graphs_piecewise": r.graph_count(CUDAGraphMode.PIECEWISE),
-            "largest_size": r.max_capture_size,
+            "effective_max_cudagraph_capture_size": r.max_capture_size,
             **self._coverage(r),
             "effective_max_num_seqs": r.max_num_seqs,
             "effective_max_num_batched_tokens": r.max_num_batched_tokens,

@@ -56,7 +56,8 @@ class BoundsPart(_Part):
 
 
 class TallyPart(_Part):
-    """What steps ran in: steps and shares by mode (FULL, PIECEWISE, NONE), tokens before padding, padding."""
+    """What steps ran in: steps and shares by mode (FULL, PIECEWISE, NONE), tokens before padding,
+    padding; `waste`: padding as a share of the computed tokens."""
 
     steps: float
     exact: bool
@@ -64,7 +65,7 @@ class TallyPart(_Part):
     shares: dict[Mode, BoundsPart]
     tokens: BoundsPart
     padding_tokens: BoundsPart
-    padding_share: BoundsPart
+    waste: BoundsPart
 
 
 class CountedPart(_Part):
@@ -106,8 +107,8 @@ class ResolvedPart(TallyPart):
 
 
 class SettingsPart(_Part):
-    mode: str
-    sizes: list[int]
+    cudagraph_mode: str
+    capture_sizes: list[int]
 
 
 class EnginePart(_Part):

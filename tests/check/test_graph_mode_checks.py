@@ -134,3 +134,33 @@ def test_no_cost_where_decode_keeps_its_full_graphs() -> None:
     one = told("Qwen/Qwen3-8B -cc.cudagraph_mode=FULL", "CG330", "0.33.0", "a100")
     assert one is not None
     assert "measured elsewhere" not in one.message
+
+
+class TestPiecewiseAskedFor:
+    """PIECEWISE by name, where decode batches could have FULL graphs."""
+
+    def test_what_full_graphs_gain(self) -> None:
+        line = "Qwen/Qwen2.5-1.5B-Instruct -cc.cudagraph_mode=PIECEWISE"
+        one = told(line, "CG243", "0.19.1")
+        assert one is not None
+        assert (one.severity, pointed_at(one)) == ("info", "-cc.cudagraph_mode=PIECEWISE")
+        assert "8 to 15 %" in one.message
+        assert "vllm-project/vllm#20059" in one.message
+        assert one.flag == "-cc.cudagraph_mode=FULL_AND_PIECEWISE"
+        after = mended(line, "CG243", "0.19.1")
+        assert after == "Qwen/Qwen2.5-1.5B-Instruct -cc.cudagraph_mode=FULL_AND_PIECEWISE"
+        assert told(after, "CG243", "0.19.1") is None
+
+    @pytest.mark.parametrize(
+        "line",
+        [
+            "Qwen/Qwen2.5-1.5B-Instruct",
+            "Qwen/Qwen2.5-1.5B-Instruct -cc.cudagraph_mode=FULL",
+            # The only mode of these: attention without FULL graphs, a pooling model.
+            "meta-llama/Llama-4-Scout-17B-16E-Instruct -tp 8 -cc.cudagraph_mode=PIECEWISE",
+            "Qwen/Qwen2.5-1.5B-Instruct --runner pooling -cc.cudagraph_mode=PIECEWISE",
+            "Qwen/Qwen2.5-1.5B-Instruct --enforce-eager -cc.cudagraph_mode=PIECEWISE",
+        ],
+    )
+    def test_where_piecewise_is_all_there_is(self, line: str) -> None:
+        assert told(line, "CG243", "0.19.1") is None

@@ -108,3 +108,40 @@ def test_who_names_the_gpu() -> None:
     assert report("Qwen/Qwen3-8B").asked.gpu_assumed
     assert not report("Qwen/Qwen3-8B", on="h200").asked.gpu_assumed
     assert report("Qwen/Qwen3-8B", gpu_memory=2**36).asked.gpu_assumed
+
+
+class TestStorageOfAStandIn:
+    """How a stand-in is stored says nothing of the user's checkpoint."""
+
+    LINE = "--quantization compressed-tensors --max-model-len 8192 --kv-cache-dtype fp8_e4m3 --max-num-seqs 32"
+
+    def test_no_quantisation_is_judged(self) -> None:
+        own = told(f"nvidia/Qwen3.6-35B-A3B-NVFP4 {self.LINE}", "CG142", "0.19.1", "rtx5090")
+        assert own is not None
+        assert own.edits
+        found = report(f"RedHatAI/Qwen3.6-35B-A3B-NVFP4 {self.LINE}", "0.19.1", "rtx5090")
+        named = {one.code for one in found.diagnostics}
+        assert "CG953" in named
+        assert named.isdisjoint({"CG141", "CG142", "CG143"})
+        assert not any(one.edits and one.safe for one in found.diagnostics)
+
+    def test_a_plain_stand_in_refuses_no_method(self) -> None:
+        assert told("Qwen/Qwen3-8B --quantization awq", "CG143") is not None
+        assert told("an-org/Qwen3-8B --quantization awq", "CG143") is None
+        assert told(f"{NAME} --quantization awq", "CG143") is None
+
+    def test_the_share_that_is_named_is_enough_for_the_public_weights(self) -> None:
+        """23,493,321,000 bytes of weights were loaded, 21.88 GiB; 0.80 left 0.18 GiB less than nothing."""
+        line = f"RedHatAI/Qwen3.6-35B-A3B-NVFP4 {self.LINE} --max-num-batched-tokens 8192 --gpu-memory-utilization 0.8"
+        found = report(line, "0.19.1", "rtx5090")
+        one = next(one for one in found.diagnostics if one.code in ("CG560", "CG561"))
+        assert one.flag is not None
+        assert float(one.flag.split()[-1]) >= 0.84
+
+    def test_an_edit_that_rests_on_the_stand_in_is_not_safe(self) -> None:
+        """FULL becomes FULL_AND_PIECEWISE by the backend of the stand-in; a cut maximum is so of any model."""
+        line = "-tp 8 -cc.cudagraph_mode=FULL --max-cudagraph-capture-size 42"
+        for name, safe in (("Qwen/Qwen3.5-27B", {"CG330", "CG116"}), ("an-org/Qwen3.5-27B", {"CG116"})):
+            found = report(f"{name} {line}", on="h100")
+            assert {one.code for one in found.diagnostics if one.edits and one.safe} == safe
+            assert "CG330" in {one.code for one in found.diagnostics if one.edits}

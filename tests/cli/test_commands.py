@@ -34,7 +34,7 @@ def test_json_is_alone_on_stdout(cgplan: Run) -> None:
     document = json.loads(out)
     assert (status, err) == (0, "")
     assert document["schema_version"] == 1
-    assert document["max_capture_size"] == 128
+    assert document["max_cudagraph_capture_size"] == 128
     assert document["assumptions"]
     assert from_document(document).max_num_seqs == 64
 

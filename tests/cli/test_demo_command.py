@@ -88,7 +88,15 @@ def test_a_step_shows_what_its_line_prints(
         ("check", ["CG921", "cudagraph_mode is lost", "exit status 1"]),
         ("resolve", ["FULL 1–96 · PIECEWISE 97–100", "98 decode requests   PIECEWISE  104 tokens", "CG705"]),
         ("plan", ["It starts.", "KV cache", "--max-num-seqs"]),
-        ("logs", ["Did not start: CUDA out of memory", "CG509", "fix: --gpu-memory-utilization 0.92", "graphs, taken"]),
+        (
+            "logs",
+            [
+                "Did not start: CUDA out of memory",
+                "CG509",
+                "fix: --gpu-memory-utilization 0.92",
+                "graphs, capture takes",
+            ],
+        ),
         ("tune", ["fewer tokens than with vLLM's default", "--cudagraph-capture-sizes ", "chosen"]),
         ("diff", ["FULL 1–100", "CG111", "To keep what 0.28.0 did"]),
     ],

@@ -82,7 +82,7 @@ def test_the_document(cgplan: Run) -> None:
     sizes = changes["capture_sizes"]
     assert (len(sizes["before"]), len(sizes["after"]), len(sizes["added"]), sizes["removed"]) == (51, 84, 33, [])
     assert sizes["restore"] == {"setting": "--max-cudagraph-capture-size 512", "note": ""}
-    step = changes["max_capture_size"]["steps"][0]
+    step = changes["max_cudagraph_capture_size"]["steps"][0]
     assert (step["release"], step["causes"][0]["code"]) == ("0.28.0", "CG108")
     assert step["causes"][0]["facts"] == [{"path": "pipeline.grid.platform_cap.sm10", "before": 512, "after": 1024}]
     assert document["notes"] is None

@@ -23,7 +23,7 @@ CONTRACT = (
 
 
 OF_RANK = (
-    "rank", "weights_bytes", "activation_bytes", "non_torch_bytes", "graph_estimate_bytes", "graph_actual_bytes",
+    "rank", "weights_bytes", "activation_bytes", "non_torch_bytes", "graph_estimate_bytes", "graph_bytes",
     "kv_bytes", "requested_bytes", "free_bytes",
 )  # fmt: skip
 

@@ -63,9 +63,9 @@ class TestDocument:
         found = document(cgplan, *QWEN)
         assert found["gpu"] == "NVIDIA H100 80GB HBM3"
         assert isinstance(found["weights_bytes"], int)
-        for name in ("activation_bytes", "non_torch_bytes", "graph_bytes", "kv_bytes"):
+        for name in ("activation_bytes", "non_torch_bytes", "graph_bytes", "graph_estimate_bytes", "kv_bytes"):
             assert found[name]["low"] <= found[name]["best"] <= found[name]["high"]
-        for name in ("vllm_graph_estimate_bytes", "requested_bytes", "block_size", "num_blocks", "kv_tokens"):
+        for name in ("requested_bytes", "block_size", "num_gpu_blocks", "kv_tokens"):
             assert isinstance(found[name], int), name
         assert found["fits"] is True
         assert found["max_model_len_that_fits"] == 40960
@@ -76,7 +76,7 @@ class TestDocument:
         assert found["kv_bytes"] == {"low": 9 * GIB, "best": 9 * GIB, "high": 9 * GIB}
         assert found["requested_bytes"] is None
         # 36 layers of 8 heads of 128, keys and values of 2 bytes: 2,304 KiB a block of 16 tokens.
-        assert (found["num_blocks"], found["kv_tokens"]) == (4096, 65536)
+        assert (found["num_gpu_blocks"], found["kv_tokens"]) == (4096, 65536)
 
     def test_given_values(self, cgplan: Run) -> None:
         found = document(cgplan, *QWEN, "--weights-bytes", "20G", "--graph-bytes", "1G", "--free-bytes", "79G")
@@ -102,7 +102,7 @@ class TestDocument:
     def test_manual_cache(self, cgplan: Run) -> None:
         found = document(cgplan, *QWEN, "--kv-cache-memory-bytes", "9G")
         assert found["kv_bytes"]["best"] == 9 * GIB
-        assert found["graph_bytes_deducted"] == 0
+        assert found["deducted_bytes"] == 0
 
     def test_does_not_start(self, cgplan: Run) -> None:
         found = document(cgplan, "plan", "--model", "Qwen/Qwen3-8B", "--gpu", "l4", status=1)
@@ -116,7 +116,7 @@ class TestDocument:
         found = document(cgplan, *QWEN, "--compare-with", "vllm serve Qwen/Qwen3-8B -tp 2")
         assert found["compared_with"]["kv_tokens"] > found["kv_tokens"]
         one, two = document(cgplan, *QWEN, "--what-if", "tp=1,2")["what_if"]["rows"]
-        assert (one["tokens"], two["tokens"]) == (found["kv_tokens"], found["compared_with"]["kv_tokens"])
+        assert (one["kv_tokens"], two["kv_tokens"]) == (found["kv_tokens"], found["compared_with"]["kv_tokens"])
 
     def test_schema(self, cgplan: Run) -> None:
         assert "PlanDocument" in json.loads(cgplan("schema", "plan")[1])["$defs"]
@@ -283,7 +283,7 @@ class TestNarrow:
         out = cgplan(*QWEN, "--what-if", "tensor-parallel-size=1,2,3,4")[1]
         found = document(cgplan, *QWEN, "--what-if", "tensor-parallel-size=1,2,3,4")["what_if"]["rows"]
         for row in found:
-            assert row["tokens"] is None or f"{row['tokens']:,}" in out
+            assert row["kv_tokens"] is None or f"{row['kv_tokens']:,}" in out
 
     def test_the_answer_and_its_fix_come_first(self, cgplan: Run) -> None:
         lines = cgplan("plan", "--model", "Qwen/Qwen3-8B", "--gpu", "l4")[1].splitlines()

@@ -102,7 +102,7 @@ def test_what_no_gpu_would_help_is_said_before_one_is_asked_for(
 def test_the_need_is_not_below_what_was_measured(capsys: pytest.CaptureFixture[str]) -> None:
     """An H200 had a peak of 15.94 GiB at 1,024 requests, and torch does not see all of it."""
     assert run(["profile", *MODEL, "--max-num-seqs", "1024", "--dry-run", "--json", "-"]) == 0
-    assert json.loads(capsys.readouterr().out)["total_bytes"] > 15.94 * (1 << 30)
+    assert json.loads(capsys.readouterr().out)["most_bytes"] > 15.94 * (1 << 30)
 
 
 class TestDryRun:
@@ -167,7 +167,7 @@ class TestDryRun:
         """Between what is needed at least and at most."""
         words = ("--model", "meta-llama/Llama-3.1-8B-Instruct", "--gpu", "l4", "--gpu-memory-bytes")
         auto, two = (dry_run((*words, "24G", *more), capsys) for more in ((), ("--sample", "two")))
-        least, enough = auto["least_bytes"], str(two["total_bytes"] + (1 << 20))
+        least, enough = auto["least_bytes"], str(two["most_bytes"] + (1 << 20))
         found = dry_run((*words, str(least + (100 << 20))), capsys)
         assert found["fits"] == "unsure"
         assert "--sample two" not in found["problem"]["fix"], "it would not do"
@@ -178,15 +178,15 @@ class TestDryRun:
     @pytest.mark.parametrize("engine", ["synthetic", "vllm"])
     def test_the_parts_add_up(self, engine: str, capsys: pytest.CaptureFixture[str]) -> None:
         found = dry_run((*MODEL, "--engine", engine), capsys)
-        parts = sum(found[f"{name}_bytes"] for name in ("weights", "kv", "step", "outside"))
+        parts = sum(found[f"{name}_bytes"] for name in ("weights", "kv", "activation", "non_torch"))
         graphs = found["captured_graph_bytes"]
         more = graphs["best"] if engine == "vllm" else 2 * graphs["high"]
-        assert found["total_bytes"] == parts + more
+        assert found["most_bytes"] == parts + more
 
     def test_a_size_that_is_timed_makes_the_largest_step(self, capsys: pytest.CaptureFixture[str]) -> None:
         plain, timed = (dry_run((*MODEL, *more), capsys) for more in ((), ("--times", "1,8192")))
-        assert plain["step_bytes"] * 15 < timed["step_bytes"], "16 times the tokens of the largest graph"
-        assert dry_run((*MODEL, "--times", "512"), capsys)["step_bytes"] == plain["step_bytes"]
+        assert plain["activation_bytes"] * 15 < timed["activation_bytes"], "16 times the tokens of the largest graph"
+        assert dry_run((*MODEL, "--times", "512"), capsys)["activation_bytes"] == plain["activation_bytes"]
 
     def test_a_step_that_vllm_never_runs_is_not_timed(self, capsys: pytest.CaptureFixture[str]) -> None:
         assert run(["profile", *MODEL, "--dry-run", "--times", "8193"]) == 2
@@ -229,14 +229,14 @@ class TestDryRun:
         assert "fix: use --engine vllm, which" in capsys.readouterr().err
 
     def test_fewer_captures_need_less(self, capsys: pytest.CaptureFixture[str]) -> None:
-        need = [dry_run((*MODEL, "--sample", sample), capsys)["total_bytes"] for sample in ("two", "auto", "all")]
+        need = [dry_run((*MODEL, "--sample", sample), capsys)["most_bytes"] for sample in ("two", "auto", "all")]
         assert need == sorted(set(need))
 
     def test_nothing_of_a_callable_is_known_but_what_the_driver_takes(self, capsys: pytest.CaptureFixture[str]) -> None:
         words = ("--engine", "callable", "--target", "mymodule:make_step", "--gpu", "h200")
         found = dry_run(words, capsys)
         assert found["target"] == "mymodule:make_step"
-        assert [found[name] for name in ("weights_bytes", "graph_bytes", "total_bytes", "fits")] == [None] * 4
+        assert [found[name] for name in ("weights_bytes", "graph_bytes", "most_bytes", "fits")] == [None] * 4
         assert found["driver_bytes"]["graphs"] == 106_000 * found["captured"]["FULL"]
         shown = shown_by((*words, "--dry-run"), capsys)
         assert shown.startswith("mymodule:make_step on NVIDIA H200")

@@ -34,17 +34,17 @@ class TestEngineVllm:
         stage = json.loads(capsys.readouterr().out)["stages"][0]
         assert found["weights_bytes"] == stage["weights_bytes"]["best"]
         assert found["kv_bytes"] == stage["kv_bytes"]["best"]
-        assert found["step_bytes"] == stage["activation_bytes"]["best"]
+        assert found["activation_bytes"] == stage["activation_bytes"]["best"]
         assert found["graph_bytes"] == found["captured_graph_bytes"]
         assert found["graph_bytes"]["best"] == stage["graph_bytes"]["best"]
-        idle = found["gpu_bytes"] - stage["unused_bytes"]["best"]
-        assert found["total_bytes"] == idle + found["step_bytes"], "at the peak of a step"
+        idle = found["total_bytes"] - stage["unused_bytes"]["best"]
+        assert found["most_bytes"] == idle + found["activation_bytes"], "at the peak of a step"
 
     def test_the_graphs_that_are_not_captured_are_not_counted(self, capsys: pytest.CaptureFixture[str]) -> None:
         every, few = (dry_run((*self.WORDS[1:], "--sample", sample), capsys) for sample in ("all", "two"))
         less = every["captured_graph_bytes"]["best"] - few["captured_graph_bytes"]["best"]
         assert less > 0
-        assert every["total_bytes"] - few["total_bytes"] == less
+        assert every["most_bytes"] - few["most_bytes"] == less
 
     def test_a_start_that_fails_is_said_with_a_way_out(self, capsys: pytest.CaptureFixture[str]) -> None:
         words = (*self.WORDS[1:-1], "l4")
@@ -62,7 +62,7 @@ class TestEngineVllm:
             return found
 
         half, given = of("--gpu-memory-utilization", "0.5"), of("--kv-cache-memory-bytes", "8G")
-        assert of()["kv_bytes"] - half["kv_bytes"] == pytest.approx(0.42 * half["gpu_bytes"], rel=0.001)
+        assert of()["kv_bytes"] - half["kv_bytes"] == pytest.approx(0.42 * half["total_bytes"], rel=0.001)
         assert "0.5 of the GPU, as --gpu-memory-utilization says" in half["remarks"][-1]
         assert given["kv_bytes"] == 8 << 30
 

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from conftest import hears_interrupts
 
 CGPLAN = f"{sys.executable} -m cgplan"
 FULL = Path("/dev/full")
@@ -118,7 +119,9 @@ def test_ctrl_c_is_one_line(line: str, tmp_path: Path) -> None:
     pipe = tmp_path / "pipe.log"
     os.mkfifo(pipe)
     command = [sys.executable, "-m", "cgplan", *line.split(), str(pipe)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=hears_interrupts
+    )
     with pipe.open("w"):  # opens when the other end is read
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=60)

@@ -14,6 +14,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from conftest import hears_interrupts
 
 from cgplan.cli.app import run
 
@@ -118,7 +119,9 @@ def test_interrupted_it_keeps_what_is_done(tmp_path: Path, end: signal.Signals) 
     path, lines = tmp_path / "grid.toml", tmp_path / "records.jsonl"
     path.write_text(LARGE.format(seqs=list(range(1, 1001))))
     command = [sys.executable, "-m", "cgplan", "sweep", str(path), "-o", str(lines), "--jobs", "2"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=hears_interrupts
+    )
     until = time.monotonic() + 60
     while not (lines.exists() and lines.stat().st_size) and time.monotonic() < until:
         time.sleep(0.01)

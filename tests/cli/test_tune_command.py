@@ -51,16 +51,16 @@ def test_the_screen(cgplan: Run) -> None:
 
 def test_the_flag_resolves_to_what_was_promised(cgplan: Run) -> None:
     found = document(cgplan, *ASKED, "--workload", LOG)
-    resolved = json.loads(cgplan("resolve", *ASKED, *found["flag"].split(), "--json")[1])
-    assert resolved["capture_sizes"] == found["chosen"]["sizes"]
-    planned = json.loads(cgplan("plan", *ASKED, *found["flag"].split(), "--json")[1])
+    resolved = json.loads(cgplan("resolve", *ASKED, *found["flags"].split(), "--json")[1])
+    assert resolved["capture_sizes"] == found["chosen"]["capture_sizes"]
+    planned = json.loads(cgplan("plan", *ASKED, *found["flags"].split(), "--json")[1])
     assert planned["kv_tokens"] == found["chosen"]["kv_tokens"]
 
 
 def test_the_flag_is_one_line_that_can_be_copied(cgplan: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "50")
     words = (*ASKED, "--workload", LOG)
-    assert document(cgplan, *words)["flag"] in cgplan("tune", *words)[1].splitlines()
+    assert document(cgplan, *words)["flags"] in cgplan("tune", *words)[1].splitlines()
 
 
 def test_a_mixture(cgplan: Run) -> None:
@@ -188,7 +188,7 @@ def test_flags_of_other_choices_resolve_to_what_was_promised(cgplan: Run, tmp_pa
         assert one["replaces"] == ["--max-cudagraph-capture-size 100"]
         words = (*ASKED[:4], *one["flags"].split())
         resolved = json.loads(cgplan("resolve", *words, "--json")[1])
-        assert resolved["capture_sizes"] == found["sizes"]
+        assert resolved["capture_sizes"] == found["capture_sizes"]
         assert one["recommended"] in (resolved["cudagraph_mode"], resolved["max_num_seqs"])
         assert json.loads(cgplan("plan", *words, "--json")[1])["kv_tokens"] == found["kv_tokens"]
     assert json.loads(cgplan("resolve", *given, *one["flags"].split(), "--json")[1])["error"]["code"] == "CG117"

@@ -128,7 +128,7 @@ def test_one_resolution_a_release(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_b200_from_025_to_033() -> None:
     found = compare(Deployment(gpu=gpu("b200"), max_num_seqs=1000), "0.25.1", "0.33.0")
     changes = by_field(found)
-    largest = changes["max_capture_size"]
+    largest = changes["max_cudagraph_capture_size"]
     assert (largest.before, largest.after, largest.releases, largest.codes) == (512, 1024, ("0.28.0",), ("CG108",))
     fact = largest.steps[0].causes[0].facts[0]
     assert (fact.path, fact.before, fact.after) == ("pipeline.grid.platform_cap.sm10", 512, 1024)

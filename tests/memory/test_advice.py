@@ -50,9 +50,13 @@ def flags(**values: Any) -> MemoryRequest:
     return MemoryRequest(MemoryFlags(**values))
 
 
+def known(utilization: float | None = None, **values: Any) -> MemoryRequest:
+    return MemoryRequest(MemoryFlags(utilization=utilization), known=Measured(**values))
+
+
 def applied(before: CapacityPlan, text: str) -> CapacityPlan:
     """The plan with the flags of one alternative: options of vLLM, and "no" before one that is left out."""
-    deployment, request = before.deployment, before.request
+    deployment, request = before.deployment, before.request.as_typed
     if "CG143" in {finding.code for finding in before.findings}:
         deployment = deployment.model_copy(update={"quantization": None})
     for change in text.partition(" (")[0].split(" with "):
@@ -63,6 +67,9 @@ def applied(before: CapacityPlan, text: str) -> CapacityPlan:
             options = deployment.compilation_config
             fields = {**options.model_dump(exclude_unset=True), "cudagraph_mode": given[0]}
             deployment = deployment.model_copy(update={"compilation_config": options.model_validate(fields)})
+        elif flag.startswith("VLLM_"):
+            name, _, value = flag.partition("=")
+            deployment = deployment.model_copy(update={"env": {**deployment.env, name: value}})
         elif flag in _OF_MEMORY:
             request = replace(request, flags=replace(request.flags, **{_OF_MEMORY[flag]: value}))
         else:
@@ -77,7 +84,7 @@ def changes(text: str) -> list[str]:
 def alternatives(fix: str) -> list[str]:
     """Changes, each of which is said to do alone; what may do by the best estimate alone is not among them."""
     sure = re.sub(r" surely starts, up to [0-9]+ may", "", fix).split("; else ")[-1]
-    return [text for text in re.sub(r" \([0-9]+ at most\)", "", sure).split(", or ") if text.startswith(("-", "no "))]
+    return [text for text in re.sub(r" \([0-9]+ at most\)", "", sure).split(", or ") if text.startswith(("-", "no ", "VLLM_"))]
 
 
 SAMPLE: dict[str, tuple[Any, ...]] = {
@@ -119,6 +126,11 @@ SAMPLE: dict[str, tuple[Any, ...]] = {
     "hybrid, rows and bounds": (QWEN35, "h100", None, {"max_num_seqs": 392, "vllm": "0.25.1"}),
     "hybrid, given blocks": (QWEN35, "h100", None, {"num_gpu_blocks_override": 280}),
     "other quantisation": (LLAMA, "h100", None, {"quantization": "awq"}),
+    "an estimate that is none": (QWEN, "h100", known(graph_estimate=60 * GIB), {}),
+    "an estimate that is none, length": (QWEN, "h100", known(graph_estimate=51 * GIB), {}),
+    "an estimate that is none, small share": (QWEN, "h100", known(graph_estimate=30 * GIB, utilization=0.5), {}),
+    "measured activations, rows": (QWEN, "h100", known(activation=54 * GIB), {"max_num_seqs": 2048}),
+    "measured activations, length": (QWEN, "h100", known(activation=51 * GIB), {}),
     "auto on a small share": (QWEN, "h100", MemoryRequest(MemoryFlags(utilization=0.2), auto_fit=True), {}),
 }
 
@@ -168,6 +180,35 @@ def test_the_limits_that_are_named_start(name: str) -> None:
 
 def fix_of(found: CapacityPlan, code: str) -> str:
     return next(finding.fix or "" for finding in found.findings if finding.code == code)
+
+
+class TestGivenValues:
+    """What was given by hand stays beside a fix: the next plan has it, too."""
+
+    def test_an_estimate_that_is_none_comes_first(self) -> None:
+        before = made(QWEN, "h100", known(graph_estimate=60 * GIB), max_num_seqs=256)
+        first, *others = before.findings
+        assert (first.code, before.starts) == ("CG590", "no")
+        assert "CG560" in {finding.code for finding in others}
+        for code in ("CG590", "CG560"):
+            fix = fix_of(before, code)
+            assert fix.startswith("VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS=0"), fix
+            assert "--max-num-seqs" not in fix
+            assert all(applied(before, text).starts == "yes" for text in alternatives(fix))
+        # No number of requests starts with it.
+        assert (before.max_num_seqs_that_surely_starts, before.max_num_seqs_that_fits) == (0, 0)
+
+    def test_a_plausible_one_is_left_alone(self) -> None:
+        before = made(QWEN, "l4", known(graph_estimate=GIB))
+        assert before.starts == "no"
+        assert "CG590" not in {finding.code for finding in before.findings}
+        assert all("VLLM_" not in str(finding.fix) for finding in before.findings)
+
+    def test_what_changes_a_measured_value_says_so(self) -> None:
+        before = made(QWEN, "h100", known(activation=64 * GIB, weights=16 * GIB), max_num_seqs=8192)
+        fix = fix_of(before, "CG560")
+        assert fix.endswith("measure them anew"), fix
+        assert "take GPUs" not in fix
 
 
 class TestOnTheSameGpus:

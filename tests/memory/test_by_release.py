@@ -48,7 +48,7 @@ def test_the_sides_say_what_a_plan_says() -> None:
         assert (side.starts, side.kv_tokens, side.block_size) == (
             made.starts, made.best.plan.tokens, made.best.plan.block_size
         )  # fmt: skip
-        assert side.graph_bytes_deducted == made.budget.tightest.deducted.best
+        assert side.deducted_bytes == made.budget.tightest.deducted.best
         is_end = side.release != "0.26.0"
         assert side.max_num_seqs_that_fits == (made.max_num_seqs_that_fits if is_end else None)
     assert found.releases("max_num_seqs_that_fits") == ()
@@ -84,6 +84,6 @@ def test_the_document(auto_fit: bool) -> None:
     written = moves_document(found)
     assert list(written) == ["from", "to", "changes", "new", "gone"]
     assert [one["field"] for one in written["changes"]] == list(found.changed)
-    deducted = next(one for one in written["changes"] if one["field"] == "graph_bytes_deducted")
+    deducted = next(one for one in written["changes"] if one["field"] == "deducted_bytes")
     assert (deducted["before"], deducted["releases"]) == (0, ["0.29.0"])
     assert deducted["after"] > 0

@@ -202,7 +202,7 @@ class TestSuggestedSize:
         assert (sizes.right_full + buffers) / GIB == pytest.approx(case["right_full_gib"], abs=0.011)
         assert str(sizes.right) in str(found(made, "CG525").fix)
         assert "CG590" not in codes(made)  # the graphs really were that large
-        assert as_document(made)["suggested_kv_bytes"]["printed"] == sizes.printed
+        assert as_document(made)["suggested_kv_bytes"]["printed_bytes"] == sizes.printed
 
     @pytest.mark.parametrize(("release", "env"), [("0.26.0", V1), ("0.28.0", V2)])
     def test_older_budgets_and_no_estimate_count_once(self, release: str, env: dict[str, str]) -> None:

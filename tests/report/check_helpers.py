@@ -21,7 +21,7 @@ RESOLUTION = {
     "backend": "FLASH_ATTN",
     "graphs": {"FULL": 35, "PIECEWISE": 51, "total": 86},
     "capture_sizes": [1, 2, 4],
-    "max_capture_size": 4,
+    "max_cudagraph_capture_size": 4,
     "max_num_seqs": 256,
     "max_num_batched_tokens": 8192,
     "max_model_len": 40960,

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from resolve_helpers import V1, V2, compiling, drafting, outcome
+
+from cgplan import CompilationOptions
+from cgplan.trace import RULES
 
 
 def finding(code: str, **fields: Any) -> Any:
@@ -65,3 +70,69 @@ def test_full_decode_only_has_no_piecewise_to_fall_back_to() -> None:
     options = compiling(cudagraph_mode="FULL_DECODE_ONLY")
     assert finding("CG705", vllm="0.30.0", env=V2, max_num_seqs=100, compilation_config=options) is None
     assert finding("CG701", vllm="0.30.0", env=V2, max_num_seqs=100, compilation_config=options) is not None
+
+
+def _cut() -> Iterator[dict[str, Any]]:
+    """Maxima off the grid: small and large ones, with drafts, with sequence parallelism, beside a small budget."""
+    for asked in (3, 42, 100, 250, 300, 1000):
+        yield {"max_cudagraph_capture_size": asked, "max_num_seqs": 64}
+        yield {"max_cudagraph_capture_size": asked, "max_num_seqs": 64, "max_num_batched_tokens": 512}
+        yield {"max_cudagraph_capture_size": asked, "max_num_seqs": 6, "speculative_config": drafting("ngram", 6)}
+        parallel = {"compilation_config": sequence_parallel(), "tensor_parallel_size": 8, "vllm": "0.30.0"}
+        yield {"max_cudagraph_capture_size": asked, "max_num_seqs": 64, **parallel}
+
+
+def sequence_parallel() -> CompilationOptions:
+    options = {"enable_sp": True, "sp_min_token_num": 1}
+    return CompilationOptions.model_validate({"pass_config": options, "use_inductor_graph_partition": True})
+
+
+@pytest.mark.parametrize("fields", list(_cut()))
+def test_the_maxima_that_are_named_are_captured(fields: dict[str, Any]) -> None:
+    found = finding("CG116", **fields)
+    assert found is not None
+    said = re.match(r"set it to ([0-9]+)(?: or ([0-9]+))?, or leave it out", found.fix)
+    assert said is not None
+    for largest in [int(size) for size in said.groups() if size]:
+        assert finding("CG116", **{**fields, "max_cudagraph_capture_size": largest}) is None
+        assert outcome(**{**fields, "max_cudagraph_capture_size": largest}).max_capture_size == largest
+
+
+def test_a_cut_maximum_of_drafts_names_the_size_that_works_and_the_list() -> None:
+    """42 tokens of 6 requests end at 40 (6 draft tokens each)."""
+    fields = {"max_num_seqs": 6, "speculative_config": drafting("ngram", 6), "env": V2}
+    fix = finding("CG116", max_cudagraph_capture_size=42, **fields).fix
+    assert fix == "set it to 48 or 40, or leave it out, or name multiples of 7 with --cudagraph-capture-sizes"
+    for way in ({"max_cudagraph_capture_size": 48}, {}, {"cudagraph_capture_sizes": [7, 14, 21, 28, 35, 42]}):
+        assert outcome(**way, **fields).uniform_decode_coverage().first_cliff is None
+
+
+def test_the_example_of_the_cliff_is_one() -> None:
+    """What explain says of CG704 holds where it is tried: 42 has the fault, 48 mends it."""
+    rule = RULES["CG704"]
+    assert "need 48, as 42 ends at 40" in rule.instead
+    fields = {"max_num_seqs": 6, "speculative_config": drafting("ngram", 6)}
+    for env in (V1, V2):
+        assert finding("CG704", max_cudagraph_capture_size=42, env=env, **fields) is not None
+        assert finding("CG704", max_cudagraph_capture_size=48, env=env, **fields) is None
+    options = {"max_num_seqs": 256, "speculative_config": drafting("ngram", 3)}
+    assert "above 128 requests" in finding("CG704", **options).message
+
+
+@pytest.mark.parametrize("drafts", [1, 2, 3, 4, 6, 7])
+@pytest.mark.parametrize("seqs", [3, 6, 50, 100, 130])
+@pytest.mark.parametrize(("env", "parallel"), [(V1, False), (V2, False), (V1, True)])
+def test_every_offered_maximum_covers_the_fullest_batch(
+    drafts: int, seqs: int, env: dict[str, str], parallel: bool
+) -> None:
+    fields: dict[str, Any] = {"max_num_seqs": seqs, "speculative_config": drafting("ngram", drafts), "env": env}
+    if parallel:
+        if 8 % (drafts + 1):
+            return  # CG645 refuses it on runner V1
+        fields |= {"compilation_config": sequence_parallel(), "tensor_parallel_size": 8, "vllm": "0.30.0"}
+    for asked in (8, seqs, seqs * (drafts + 1) - 1):
+        found = finding("CG704", max_cudagraph_capture_size=max(asked, 8), **fields)
+        named = re.search(r"--max-cudagraph-capture-size ([0-9]+)", found.fix) if found is not None else None
+        if named is not None:
+            after = outcome(max_cudagraph_capture_size=int(named[1]), **fields)
+            assert after.uniform_decode_coverage().first_cliff is None, (asked, found.fix)

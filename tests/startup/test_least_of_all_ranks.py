@@ -110,7 +110,7 @@ class TestDataParallelEngines:
 def test_ranks_that_differ_are_a_range_in_the_plan() -> None:
     one = server(*EIGHT)
     (finding,) = [f for f in compare(one, served(one, on("h100"))).findings if f.code == "CG533"]
-    assert finding.message.count("graphs, taken") == 1
+    assert finding.message.count("graphs, capture takes") == 1
     assert "1.10 to 1.45 GiB in the log" in finding.message
 
 

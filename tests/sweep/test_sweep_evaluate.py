@@ -54,9 +54,9 @@ def planned(record: dict[str, Any]) -> dict[str, Any]:
     r, stage, seconds = made.resolution, made.budget.tightest, capture_time(made)
     found = {
         "starts": made.starts,
-        "mode": r.cudagraph_mode.value,
+        "effective_cudagraph_mode": r.cudagraph_mode.value,
         "graphs": r.graph_count(),
-        "largest_size": r.max_capture_size,
+        "effective_max_cudagraph_capture_size": r.max_capture_size,
         "uncovered_batches": sum(
             one.last - one.first + 1 for one in r.uniform_decode_coverage().ranges if one.mode is CUDAGraphMode.NONE
         ),
@@ -157,7 +157,7 @@ def test_whole_tables_and_their_keys_add_up() -> None:
         "grid": {"compilation_config": [{"cudagraph_capture_sizes": [1, 2, 4]}]},
     }
     record = only(document)
-    assert (record["mode"], record["largest_size"]) == ("PIECEWISE", 4)
+    assert (record["effective_cudagraph_mode"], record["effective_max_cudagraph_capture_size"]) == ("PIECEWISE", 4)
 
 
 def test_what_is_not_modelled_is_said() -> None:

@@ -12,12 +12,13 @@ from ...errors import InputError
 from ...startup import reprs
 from ...startup.record import Place, StartupLog
 from . import bars, names, starts
+from .clock import seconds_between
 from .lines import LIMIT, Line, Splitter
 from .prefixes import Printed, split
 from .recognise import downgrade, find, recognise
 from .serving import is_dead, is_of_a_step
 from .shapes import Read, Unfit
-from .start_notes import StartNotes, key_of
+from .start_notes import MAX_RANKS, StartNotes, key_of
 from .streams import Source, chunks
 from .tracebacks import Failure, exception, function_in, is_frame, step_in
 from .wrapping import Bare, Unwrapper
@@ -29,7 +30,8 @@ MAX_REMARKS = 20
 
 SECRET = ("api_key", "hf_token", "ssl_keyfile_password")
 PHASES = {"L1": "load", "weights": "weights", "L4": "profile", "L10": "capture", "L21": "init engine"}
-PHASES |= {"compile": "compile", "compile_and_run": "compile", "warm-up": "warm-up"}
+PHASES |= {"dynamo": "dynamo", "compile": "compile", "compile_and_run": "compile", "warm-up": "warm-up"}
+GRAPH_ESTIMATE = "graph estimate"
 ESTIMATES = {"L8": "1", "L9": "0"}
 MESSAGE_LEVELS = ("WARNING", "ERROR", "CRITICAL")
 
@@ -186,14 +188,15 @@ class _Reading:
             self.examples.append(self._place(printed.message.strip()))
 
     def _notes(self, printed: Printed) -> StartNotes:
-        notes = self.starts.of(printed, self.number)
+        return self._seen(self.starts.of(printed, self.number), printed)
+
+    def _seen(self, notes: StartNotes, printed: Printed) -> StartNotes:
         notes.last_line = self.number
+        notes.began = notes.began or printed.time
         return notes
 
     def _opened(self, printed: Printed, what: str) -> StartNotes:
-        notes = self.starts.opened(printed, self.number, what)
-        notes.last_line = self.number
-        return notes
+        return self._seen(self.starts.opened(printed, self.number, what), printed)
 
     def _banner(self, printed: Printed) -> bool:
         if match := starts.VERSION.fullmatch(printed.message):
@@ -295,6 +298,7 @@ class _Reading:
         self._survived(notes, printed)
         if shape in PHASES:
             notes.phase(PHASES[shape], float(values["seconds"]), printed.process)
+        self._timed(notes, shape, printed)
         if shape in ESTIMATES:
             notes.environment.setdefault("VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS", ESTIMATES[shape])
         if shape == "fatal":
@@ -303,6 +307,16 @@ class _Reading:
             is_of_rank = notes.rank(printed.process).read(shape, values, place)
             if is_of_rank and printed.process is None:
                 notes.unnamed(place)
+
+    def _timed(self, notes: StartNotes, shape: str, printed: Printed) -> None:
+        """Parts of the start whose seconds no line says: they are the time between two of them."""
+        key = key_of(printed.process)
+        if shape == "L6" and printed.time and len(notes.profiled_at) < MAX_RANKS:
+            notes.profiled_at[key] = printed.time
+        elif shape == "L7" and (taken := seconds_between(notes.profiled_at.get(key, ""), printed.time)):
+            notes.phase(GRAPH_ESTIMATE, taken, printed.process)
+        elif shape == "ready" and notes.seconds is None:
+            notes.seconds = seconds_between(notes.began, printed.time)
 
     def _survived(self, notes: StartNotes, printed: Printed) -> None:
         """An exception of a process that goes on was not its end."""
@@ -362,7 +376,17 @@ def _of_server(notes: StartNotes, shape: str, values: dict[str, int | float | st
     elif shape == "ready":
         notes.is_ready = True
     else:
-        return shape in ("weights", "compile", "compile_and_run", "warm-up", "L3", "L16", "padding", "encoder")
+        return shape in (
+            "weights",
+            "dynamo",
+            "compile",
+            "compile_and_run",
+            "warm-up",
+            "L3",
+            "L16",
+            "padding",
+            "encoder",
+        )
     return True
 
 

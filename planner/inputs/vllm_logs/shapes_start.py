@@ -30,6 +30,8 @@ SHAPES = (
     Shape("L25", "Using V2 Model Runner"),
     Shape("platform", "Platform plugin {plugin:word} is activated"),
     Shape("weights", "Loading weights took {seconds:seconds} seconds"),
+    Shape("dynamo", "Dynamo bytecode transform time: {seconds:seconds} s"),
+    Shape("dynamo", "[{tag:word}] Dynamo bytecode transform time: {seconds:seconds} s", since="0.32.0"),
     Shape("compile", "torch.compile took {seconds:seconds} s in total"),
     Shape(
         "compile",

@@ -34,6 +34,8 @@ class StartNotes:
         is_up: an engine was initialised; is_ready: the server listens.
         dropped: messages, ranks and phases beyond the limits.
         openings: of each kind of line that a start has once, the process and the text of the latest.
+        began: the time of its first line, as printed; seconds: from there until the server listened.
+        profiled_at: of each process, when it began to capture graphs for the estimate.
         loose: the first places of values that no process put its name to; loose_lines: how many there were.
     """
 
@@ -62,6 +64,9 @@ class StartNotes:
     is_ready: bool = False
     dropped: int = 0
     openings: dict[str, tuple[Key, str]] = field(default_factory=dict)
+    began: str = ""
+    seconds: float | None = None
+    profiled_at: dict[Key, str] = field(default_factory=dict)
     loose: list[Place] = field(default_factory=list)
     loose_lines: int = 0
 
@@ -217,6 +222,7 @@ class StartNotes:
             captured=tuple(bars.values()),
             derived_max_model_len=self.values.get("derived_max_model_len"),
             platform_plugin=self.values.get("platform_plugin"),
+            seconds=self.seconds,
         )
 
     def _number(self, name: str, other: Any = None) -> int | None:

@@ -56,7 +56,7 @@ def _found(
         yield Finding(STORED_BY_NAME.code, "warning", text, STORED_BY_NAME.instead, "--model")
     sizes = suggestion(made, stage, deployment.vllm)
     if estimate is not None and made.deduction.deducted and sizes is not None:
-        if measured and _is_implausible(estimate.best, taken, made.total.best):
+        if measured and is_implausible(estimate.best, taken, made.total.best):
             yield _implausible(estimate.best, taken, sizes.right)
         elif not measured and estimate.best - taken > WORTH_SAYING and estimate.best > 2 * taken:
             yield _far_above(deployment, resolution, estimate.best, taken)
@@ -84,7 +84,8 @@ def _far_above(deployment: Deployment, resolution: Resolution, estimate: int, ta
     return Finding(FROM_TWO_SIZES.code, "warning", text, FROM_TWO_SIZES.instead, "--cudagraph-capture-sizes")
 
 
-def _is_implausible(estimate: int, taken: int, whole: int) -> bool:
+def is_implausible(estimate: int, taken: int, whole: int) -> bool:
+    """Whether an estimate of the graphs is no measure of what capture takes. Bytes; `whole` is the GPU's memory."""
     return estimate < 0 or (estimate > IMPLAUSIBLE_SHARE * whole and estimate > 2 * taken)
 
 

@@ -60,14 +60,14 @@ class DryRun(_Part):
     captures: list[CapturePart] = Field(description="the captured ones, in order")
     weights_bytes: int | None
     kv_bytes: int | None
-    step_bytes: int | None = Field(description="of the largest step; of vLLM the peak of its profile run")
-    outside_bytes: int | None = Field(description="of the process beside the model")
+    activation_bytes: int | None = Field(description="of the largest step; of vLLM the peak of its profile run")
+    non_torch_bytes: int | None = Field(description="of the process beside the model")
     graph_bytes: BytesPart | None = Field(description="what vLLM would take for all graphs; null: no graphs of vLLM's")
     captured_graph_bytes: BytesPart | None = Field(description="the same of the captured ones")
     driver_bytes: DriverPart | None = Field(description="of the engine callable")
     least_bytes: int | None
-    total_bytes: int | None = Field(description="at most; of vLLM about")
-    gpu_bytes: int = Field(description="memory of the GPU, as CUDA has it")
+    most_bytes: int | None = Field(description="at most; of vLLM about")
+    total_bytes: int = Field(description="memory of the GPU, as CUDA has it")
     fits: Literal["yes", "unsure", "no"] | None = Field(description="on that GPU; no: exit status 2")
     problem: ProblemPart | None
     notes: list[str] = Field(description="what differs from vLLM's model")

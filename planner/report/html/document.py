@@ -103,7 +103,7 @@ def _key(made: CapacityPlan, found: Sequence[Finding]) -> list[tuple[str, str]]:
         last = next((one.first - 1 for one in decode if one.mode is not first.mode), decode[-1].last)
         key.append(("Decode batches", f"{NAMES[first.mode]} up to {counted(last, 'request')}"))
     pairs = dict(words.cache_lines(made))
-    key += [(name, pairs[name]) for name in ("KV cache", "Tokens", "Concurrency") if name in pairs]
+    key += [(name, pairs[name]) for name in ("KV cache", "KV tokens", "Concurrency") if name in pairs]
     time = capture_time(made) if made.fits else None
     if time is not None:
         key.append(("Capture", f"about {time.best:.0f} s at the start"))

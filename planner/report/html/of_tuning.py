@@ -74,7 +74,7 @@ def _curves(found: Tuning) -> Iterable[Block]:
         taken = [(point.graph_bytes or 0) / MIB for point in every]
         yield _curve(
             found,
-            "Memory of the graphs by number of sizes",
+            "Graph memory by number of sizes",
             "MiB",
             taken,
             [views.mib(point) for point in every],
@@ -108,7 +108,7 @@ def _curve(found: Tuning, title: str, unit: str, values: list[float], told: list
 
 
 def _table(found: Tuning) -> Table:
-    head = ["sizes", "graphs", "padding", "cost of a step", "graph memory", "KV cache, tokens", "capture, s", ""]
+    head = ["sizes", "graphs", "padding", "cost of a step", "graph memory", "KV tokens", "capture, s", ""]
     rows = [_row(found, point) for point in found.points]
     rows.append(_row(found, found.today))
     return table("Lists by number of sizes", tuple(head), rows, tuple(range(7)), folded=True)

@@ -8,7 +8,7 @@ from ...resolve.resolution import Resolution
 from ...trace import Finding
 from ...vocabulary import CUDAGraphMode
 from .. import document
-from ..gathered import Gathered, Part
+from ..gathered import Gathered, Part, Settings
 from ..histogram import Workload
 from .replay import Difference, Missed, Replay, replay, seen_tally
 from .replay_findings import findings_of_parts
@@ -50,13 +50,17 @@ def _part(part: Part, resolution: Resolution | None) -> dict[str, Any]:
         "kind": part.kind,
         "source": part.workload.source,
         "tables": part.tables,
-        "settings": None if settings is None else {"mode": settings.mode, "sizes": list(settings.sizes)},
+        "settings": None if settings is None else _settings(settings),
         "facts": dict(part.facts),
         "steps": part.workload.steps,
         "exact": part.workload.exact,
         "seen": _seen(part.workload),
         "resolved": None if resolution is None else _tally(replay(part.workload, resolution).total),
     }
+
+
+def _settings(found: Settings) -> dict[str, Any]:
+    return {"cudagraph_mode": found.mode, "capture_sizes": list(found.sizes)}
 
 
 def _seen(workload: Workload | None) -> dict[str, Any] | None:
@@ -82,7 +86,7 @@ def _tally(found: Tally) -> dict[str, Any]:
         "shares": {_name(mode): _bounds(found.share(mode)) for mode in found.modes},
         "tokens": _bounds(found.tokens),
         "padding_tokens": _bounds(found.padding),
-        "padding_share": _bounds(found.waste),
+        "waste": _bounds(found.waste),
     }
 
 

@@ -150,12 +150,12 @@ def prices_from(profile: Profile, deployment: Deployment, resolution: Resolution
             fix="give a profile of this model on this GPU, or leave --profile out: the cost is then tokens",
         )
     more = profile.profile or {}
-    found = {mode: times for mode, name in NAMES.items() if (times := _times(more, name)) is not None}
+    found = {mode: one for mode, name in NAMES.items() if (one := _times(more, name)) is not None}
     source = in_one_line(profile.source)
     if not found:
         raise InputError(f"{source} has no times", code=NO_TIMES.code, where=WHERE, fix=NO_TIMES.instead)
-    times = {mode: one for mode, one in found.items() if len(one.sizes) >= LEAST_SIZES}
-    too_few = {mode: one.sizes for mode, one in found.items() if mode not in times}
+    times = {mode: timed for mode, timed in found.items() if len(timed.sizes) >= LEAST_SIZES}
+    too_few = {mode: timed.sizes for mode, timed in found.items() if mode not in times}
     return Prices(times, source, tuple(_notes(other, said, here, more)), too_few)
 
 

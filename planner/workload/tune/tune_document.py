@@ -24,7 +24,7 @@ def as_document(tuning: Tuning) -> dict[str, Any]:
         "gpu": tuning.deployment.gpu.name,
         "cudagraph_mode": tuning.resolution.cudagraph_mode.value,
         "verdict": tuning.verdict,
-        "flag": tuning.flag,
+        "flags": tuning.flag,
         "cost_unit": tuning.prices.unit,
         "cost_source": tuning.prices.source or None,
         "gain": tuning.gain,
@@ -106,7 +106,7 @@ def _others(found: OtherChoices) -> dict[str, Any]:
             "widest": largest.widest,
             "values": [
                 {
-                    "largest": one.largest,
+                    "max_cudagraph_capture_size": one.largest,
                     "above": one.above,
                     "found": None if one.found is None else _candidate(one.found),
                     "why_not": one.why_not or None,
@@ -131,7 +131,7 @@ def _answer(reason: str, flags: Flags | None) -> dict[str, Any]:
 def _candidate(one: Candidate) -> dict[str, Any]:
     point = one.point
     return {
-        "sizes": list(point.sizes),
+        "capture_sizes": list(point.sizes),
         "graphs": point.graphs,
         "graph_bytes": point.graph_bytes,
         "kv_tokens": point.kv_tokens,
@@ -147,7 +147,7 @@ def _candidate(one: Candidate) -> dict[str, Any]:
 
 def _point(point: Point) -> dict[str, Any]:
     return {
-        "sizes": list(point.sizes),
+        "capture_sizes": list(point.sizes),
         "graphs": point.graphs,
         "cost": point.cost,
         "tokens": point.tokens,

@@ -29,7 +29,7 @@ class CapturePart(_Part):
 class PointPart(_Part):
     """A list of sizes, and what it does; cost and tokens are of a step on average."""
 
-    sizes: list[int]
+    capture_sizes: list[int]
     graphs: int
     cost: float
     tokens: float = Field(description="computed, padding included")
@@ -83,7 +83,7 @@ class CandidatePart(_Part):
     """A value of a flag with the best list that it has under the same limits. Shares and cost are of the steps that
     have a graph with one of the values at least."""
 
-    sizes: list[int]
+    capture_sizes: list[int]
     graphs: int
     graph_bytes: int | None = Field(description="what capture takes of a GPU; null: not known")
     kv_tokens: int | None = Field(description="of the KV cache; null: not known, or it does not start")
@@ -123,7 +123,7 @@ class SeqsValuePart(_Part):
 
 
 class LargestValuePart(_Part):
-    largest: int
+    max_cudagraph_capture_size: int
     above: float | None = Field(description="share of all steps above it")
     found: CandidatePart | None
     why_not: str | None
@@ -178,7 +178,7 @@ class TuneDocument(_Part):
     gpu: str
     cudagraph_mode: str
     verdict: Literal["better", "fewer graphs", "best already", "within limits"]
-    flag: str
+    flags: str
     cost_unit: Literal["tokens", "seconds"]
     cost_source: str | None
     gain: float
@@ -200,7 +200,7 @@ class TuneDocument(_Part):
     eager_anyway: float = Field(description="share of the steps without a graph whatever the sizes; in no figure")
     parts: list[PartGainPart]
     shifts: list[ShiftPart]
-    replaces: list[str] = Field(description="what of the launch `flag` replaces")
+    replaces: list[str] = Field(description="what of the launch `flags` replace")
     other_choices: OtherChoicesPart
     findings: list[FindingPart]
     notes: list[str]

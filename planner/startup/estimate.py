@@ -1,0 +1,89 @@
+"""vLLM's estimate of its graphs where it keeps the KV cache too small: whether it can be true, and what helps first."""
+
+from __future__ import annotations
+
+from ..memory.budget.estimate_findings import IMPLAUSIBLE_SHARE
+from ..releases.gpus import records
+from ..resolve.memory_deduction import VARIABLE
+from .known import GIB, deducts, gib, total_of
+from .record import Rank, Start
+from .scene import LEAST_OUTSIDE, Scene, down
+
+LIKELY = 2 * GIB
+"""More than graphs of one pool took; where nothing else is known, what to keep for them."""
+
+
+def is_implausible(estimate: int | None, actual: int | None, total: int | None) -> bool:
+    """Whether graphs cannot take that much.
+
+    Args:
+        actual: what capture took; None: the log ends before it, and the size alone tells.
+        total: memory of the GPU; None: not known, and the largest GPU is taken.
+    """
+    if estimate is None:
+        return False
+    if estimate < 0:
+        return True
+    return estimate > IMPLAUSIBLE_SHARE * (total or _largest()) and (actual is None or estimate > 2 * actual)
+
+
+def _largest() -> int:
+    return max(int(record["memory_bytes"]) for record in records())
+
+
+def size_without(start: Start) -> int | None:
+    """The KV cache that fits on every rank whatever the estimate says, where capture never came; None: not known."""
+    sizes = []
+    for rank in start.ranks:
+        if rank.kv_bytes is None or rank.graph_estimate_bytes is None or rank.graph_estimate_bytes < 0:
+            return None
+        sizes.append(rank.kv_bytes + rank.graph_estimate_bytes - LIKELY)
+    return min(sizes) if sizes and min(sizes) > 0 else None
+
+
+def switched_off(scene: Scene, needed: int) -> str | None:
+    """The switch that gives the KV cache back what the estimate keeps, with what it leaves.
+
+    Args:
+        needed: bytes of KV cache that a request takes.
+
+    Returns:
+        None: the estimate is not taken off, or without it the cache is too small as well.
+    """
+    rank = scene.rank
+    if rank is None or rank.kv_bytes is None or not deducts(scene.start, rank):
+        return None
+    estimate, cache = rank.graph_estimate_bytes or 0, rank.kv_bytes
+    if estimate <= 0 or cache >= needed or cache + estimate < needed:
+        return None
+    cache += estimate
+    outside = _outside(scene)
+    gives = f"which gives the KV cache {gib(cache)}"
+    if outside is None:
+        return f"{VARIABLE}=0, {gives}, with memory for the graphs left outside the budget"
+    total, share, free = outside
+    takes = _takes(scene, rank, total) + LEAST_OUTSIDE
+    room = free - round(share * total)
+    if room >= takes:
+        return f"{VARIABLE}=0, {gives} and leaves {gib(room)} outside the budget for the graphs"
+    lower = down((free - takes) / total)
+    cache -= round((share - lower) * total)
+    if lower <= 0 or cache < needed:
+        return None
+    return f"{VARIABLE}=0 with --gpu-memory-utilization {lower:g}, which gives the KV cache {gib(cache)}"
+
+
+def _outside(scene: Scene) -> tuple[int, float, int] | None:
+    """The GPU's bytes, the share of them that is asked for, and the bytes free before the start; None: not known."""
+    total = scene.total or scene.gpu_bytes
+    if not total or scene.share is None:
+        return None
+    return total, scene.share, scene.free if scene.free is not None else total
+
+
+def _takes(scene: Scene, rank: Rank, total: int) -> int:
+    """What the graphs take: the estimate, unless it cannot be true."""
+    estimate = rank.graph_estimate_bytes or 0
+    if not is_implausible(estimate, rank.graph_actual_bytes, total_of(scene.start, rank) or total):
+        return estimate
+    return scene.graphs if scene.graphs is not None else LIKELY
