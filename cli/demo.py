@@ -13,6 +13,8 @@ import typer
 
 from cgplan.errors import InputError
 
+from .failures import INTERRUPTED
+
 if TYPE_CHECKING:
     from cgplan.demo import Step
 
@@ -79,7 +81,10 @@ def command(
             if waits and not _goes_on():
                 break
             print()
-        failed |= not _show(one, number, len(steps), full)
+        status = _show(one, number, len(steps), full)
+        if status == INTERRUPTED:
+            return INTERRUPTED  # the step has said so, and the tour ends with it
+        failed |= status != one.status
     else:
         if step is None:
             from cgplan.report.demo_text import show_next
@@ -109,17 +114,19 @@ def line_of(step: Step) -> str:
     return line if step.reads is None else f"cgplan demo --print {step.reads} | {line}"
 
 
-def _show(step: Step, number: int, count: int, full: bool) -> bool:
-    """Run one step and print it. Returns whether it ended as it should."""
+def _show(step: Step, number: int, count: int, full: bool) -> int:
+    """Run one step and print it. Returns its exit status; of one that was interrupted only the line is printed."""
     from cgplan.report.demo_text import cut, show_end, show_head
 
     show_head(number, count, step.shows, line_of(step))
     sys.stdout.flush()
     status, lines = _run(step)
+    if status == INTERRUPTED:
+        return status
     shown, left = (lines, 0) if full else cut(lines, step.lines)
     sys.stdout.write("".join(f"{line}\n" for line in shown))
     show_end(left, step.name, status)
-    return status == step.status
+    return status
 
 
 def _run(step: Step) -> tuple[int, list[str]]:

@@ -19,14 +19,13 @@ from ..resolve import Overrides, Resolution, resolve
 from ..resolve.downgrade import MAMBA_BLOCKS
 from ..resolve.overrides import NONE as NO_OVERRIDES
 from ..trace import Finding
-from ..vocabulary import CompilationMode
 from .budget.budget import Budget, MemoryFlags
 from .budget.estimate_findings import estimate_findings
 from .budget.estimate_rules import IMPLAUSIBLE, SUGGESTED_TWICE
 from .budget.measured import Measured
 from .budget.rules import NOT_THE_MODELS, WEIGHTS
 from .budget.weights import Weights
-from .estimates import GIB, Interval, exactly
+from .estimates import Interval, exactly
 from .graphs.memory import GraphMemory
 from .kv.cache import keeps_windows, kv_cache
 from .kv.cache_plan import KVCachePlan
@@ -293,34 +292,6 @@ def capture_time(made: CapacityPlan) -> CaptureTime | None:
     low, best, high = (round(graphs * seconds, 1) for seconds in known["seconds_a_graph"])
     least, middle, most = known["share_of_start"]
     return CaptureTime(low, best, high, (least, middle, most), known["basis"])
-
-
-class StartTime(NamedTuple):
-    """How long the parts of a start before capture took elsewhere: seconds, low, best and high.
-
-    Attributes:
-        load: the weights of one GPU.
-        compiling: torch.compile with Dynamo; None: nothing is compiled.
-        profiling: the run that measures memory, with `compiling` in it.
-        basis: what it is from.
-    """
-
-    load: tuple[float, float, float]
-    compiling: tuple[float, float, float] | None
-    profiling: tuple[float, float, float]
-    basis: str
-
-
-def start_time(made: CapacityPlan) -> StartTime | None:
-    """How long the weights and the profile run take; None: the budget is not planned."""
-    if made.budget is None:
-        return None
-    known = table("capture_time")
-    size = max(stage.weights.best for stage in made.budget.stages) / GIB
-    least, middle, most = (size * seconds for seconds in known["load_seconds_a_gib"])
-    compiled = made.resolution.compilation_mode is not CompilationMode.NONE
-    compiling = tuple(known["compile_seconds"]) if compiled else None
-    return StartTime((least, middle, most), compiling, tuple(known["profile_seconds"]), known["before_basis"])
 
 
 def _in_given_bytes(

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from ..errors import as_fix
 from ..memory.budget.suggestion import suggestion
 from ..memory.estimates import MIB, Interval
-from ..memory.plan import CapacityPlan, capacity_in, capture_time, start_time, vllm_estimate
+from ..memory.plan import CapacityPlan, capacity_in, capture_time, vllm_estimate
+from ..memory.start_time import start_time
 from ..vocabulary import CUDAGraphMode
 from .plan_words import gib, signed
 
@@ -96,7 +97,7 @@ def before_capture(made: CapacityPlan) -> str:
     parts = [f"the weights of a GPU {_seconds(found.load)}"]
     if found.compiling is not None:
         parts.append(f"torch.compile {_seconds(found.compiling)} without its cache")
-        parts.append(f"the profile run, compiling included, {_seconds(found.profiling)}")
+    parts.append(f"the profile run {_seconds(found.profiling)}")
     return f"Before it: {', '.join(parts)}, going by {found.basis}; the disk decides the first."
 
 

@@ -158,7 +158,7 @@ def _show_rank(out: Console, one: Mapping[str, Any], ranks: int, worth: Mapping[
         if isinstance(value, dict) and value["low"] != value["high"]:
             text += f" ({value['low'] / MIB:.0f} to {value['high'] / MIB:.0f})"
         if truth and name != "all":
-            text += f", {100 * (best - truth) / truth:+.1f} %"
+            text += f", {100 * (best - truth) / truth:+.1f}%"
         left = worth.get(name) if not isinstance(worth, str) else None
         if left is not None and left.tokens is not None:
             text += f"; leaves {_gib(left.kv_bytes)} of KV cache, {left.num_blocks:,} blocks, {left.tokens:,} tokens"
@@ -234,7 +234,7 @@ def _show_times(out: Console, steps: Sequence[Mapping[str, Any]], bound: int | N
         text = "Not bound by launches at any measured size: graphs gain little here."
     else:
         text = (
-            f"Bound by launches up to {counted(bound, 'token')}: there a graph is faster than eager by more than 5 %."
+            f"Bound by launches up to {counted(bound, 'token')}: there a graph is faster than eager by more than 5%."
         )
     out.print(Text(text))
     bare = [str(step["num_tokens"]) for step in shown if step["full"] is None and step["piecewise"] is None]
@@ -247,7 +247,7 @@ def _told(step: Mapping[str, Any], name: str) -> str:
     """A step's time and spread, ms, and of a graph how many times faster than eager it is."""
     times = step[name]
     spread = 1000 * (times["high"] - times["low"]) / 2
-    gain = "" if name == "eager" else f", {step['eager']['median'] / times['median']:.2f} x"
+    gain = "" if name == "eager" else f", {step['eager']['median'] / times['median']:.2f}x"
     return f" {1000 * times['median']:.2f} ±{spread:.2f}{gain}"
 
 

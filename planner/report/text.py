@@ -292,7 +292,7 @@ def _heading(coverage: Coverage, parts: list[bars.Stretch], title: str, note: st
     if cliff is not None and len(parts) > 1:
         words.append((f"  first cliff at {cliff}", "faint"))
     elif cliff is None:
-        words.append(("  no cliff", "faint"))
+        words.append(("  none eager", "faint"))
     return _line(*words)
 
 

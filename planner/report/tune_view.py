@@ -47,7 +47,7 @@ def _steps(part: Traffic) -> str:
 
 
 def percent(share: float) -> str:
-    return f"{100 * share:.1f} %" if abs(share) >= 0.01 or not share else f"{100 * share:.2f} %"
+    return f"{100 * share:.1f}%" if abs(share) >= 0.01 or not share else f"{100 * share:.2f}%"
 
 
 def cost(tuning: Tuning, value: float) -> str:
@@ -99,7 +99,7 @@ def sureness(tuning: Tuning) -> list[str]:
     """What is to be known of the gain, in whole sentences."""
     found = []
     if tuning.chance is not None:
-        found.append(f"By chance in the counts the saving lies {_span(tuning.chance)} (95 %).")
+        found.append(f"By chance in the counts the saving lies {_span(tuning.chance)} (95%).")
         if tuning.chance.low <= 0 < tuning.gain:
             found.append("So it may be chance alone; more steps would tell.")
     if tuning.held_out is not None:

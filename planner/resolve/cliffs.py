@@ -13,7 +13,7 @@ from .grid import MAX_GRAPH_TOKENS, grid_up_to
 from .padding import round_up
 
 MUCH = 0.75
-"""Share of padding from which on a gap in named sizes is worth a word; the default grid never exceeds 44 %."""
+"""Share of padding from which on a gap in named sizes is worth a word; the default grid never exceeds 44%."""
 
 WORTH_A_WORD = 0.2
 """Share of padding of a further gap that is named beside the worst."""

@@ -25,7 +25,7 @@ PADDING = Rule(
     "CG702",
     title="A batch is padded up to the next captured size.",
     why="A graph has a fixed shape.",
-    example="9 requests run as 16: 43.75 % of the step is padding.",
+    example="9 requests run as 16: 43.75% of the step is padding.",
     instead="Add the sizes that your traffic uses to --cudagraph-capture-sizes.",
     source="vllm/v1/cudagraph_dispatcher.py:71-108",
 )

@@ -16,11 +16,11 @@ from .padding import round_up
 STAGE = "resolve_cudagraph_mode_and_sizes"
 
 _WITH_DRAFTS = (
-    "with FULL graphs Qwen3.5-122B-A10B in INT4 on a GB10 made 16 % more tokens/s, 55.2 against 47.5, one request with"
+    "with FULL graphs Qwen3.5-122B-A10B in INT4 on a GB10 made 16% more tokens/s, 55.2 against 47.5, one request with"
     " 2 MTP tokens (vllm-project/vllm#49547)"
 )
 _WITHOUT_DRAFTS = (
-    "with FULL graphs Qwen3-Coder-30B-A3B in FP8 on an H100 served 47 % more requests/s, 5.98 against 4.07, with ten"
+    "with FULL graphs Qwen3-Coder-30B-A3B in FP8 on an H100 served 47% more requests/s, 5.98 against 4.07, with ten"
     " requests (vllm-project/vllm#25444)"
 )
 MEASURED = {"CG330": _WITHOUT_DRAFTS, "CG332": _WITHOUT_DRAFTS, "CG333": _WITH_DRAFTS}

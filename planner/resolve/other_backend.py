@@ -17,7 +17,7 @@ PIECEWISE_ASKED = Rule(
     title="PIECEWISE is asked for where FULL graphs for decode are possible.",
     why="A PIECEWISE graph leaves attention out: the CPU launches it layer by layer in every decode step. What FULL"
     " graphs gain depends on the model and the load.",
-    example="Qwen2.5-1.5B-Instruct at 1 to 100 requests a second: 8 to 15 % less time between tokens with FULL decode"
+    example="Qwen2.5-1.5B-Instruct at 1 to 100 requests a second: 8 to 15% less time between tokens with FULL decode"
     " graphs (vllm-project/vllm#20059).",
     instead="Leave cudagraph_mode out, or set -cc.cudagraph_mode=FULL_AND_PIECEWISE.",
     source="vllm/config/compilation.py:1395-1482",
@@ -101,7 +101,7 @@ def full_for_decode(deployment: Deployment, now: Resolution, attempt: Try | None
         return None
     message = (
         f"decode batches launch attention from the CPU, and could run in FULL graphs: {found.graph_count()} graphs"
-        f" instead of {now.graph_count()}; measured elsewhere: 8 to 15 % less time between tokens"
+        f" instead of {now.graph_count()}; measured elsewhere: 8 to 15% less time between tokens"
         " (Qwen2.5-1.5B-Instruct, vllm-project/vllm#20059)"
     )
     fix = f"-cc.cudagraph_mode={found.cudagraph_mode}, or leave cudagraph_mode out"

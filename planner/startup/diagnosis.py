@@ -10,7 +10,20 @@ from ..trace import Finding
 from .arguments import model_of
 from .crash_rules import UNFINISHED, page_of
 from .crashes import KINDS, UNKNOWN, classify
-from .known import GIB, MIB, argument, deducts, gib, is_manual, rank_named, requested_of, step_of, tightest, utilization
+from .known import (
+    GIB,
+    MIB,
+    argument,
+    deducts,
+    gib,
+    is_manual,
+    is_of_v0,
+    rank_named,
+    requested_of,
+    step_of,
+    tightest,
+    utilization,
+)
 from .pages import rule
 from .record import Crash, Place, Start
 from .remedies import remedy
@@ -272,7 +285,7 @@ def _beyond_budget(scene: Scene) -> Iterator[Finding]:
     """Memory that is in use and in no line of the budget."""
     process, pools = scene.values.get("process_bytes"), scene.values.get("private_pool_bytes")
     asked = requested_of(scene.start, scene.rank)
-    if process is None or pools is None or asked is None or scene.step != "capture":
+    if process is None or pools is None or asked is None or scene.step != "capture" or is_of_v0(scene.start):
         return
     beyond = process - asked
     if scene.rank is not None and not deducts(scene.start, scene.rank):

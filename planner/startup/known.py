@@ -78,6 +78,12 @@ def release_numbers(start: Start) -> tuple[int, int] | None:
     return (int(match[1]), int(match[2])) if match else None
 
 
+def is_of_v0(start: Start) -> bool:
+    """Whether the release is one of engine V0 alone, which had no flags for sizes or for the KV cache's bytes."""
+    numbers = release_numbers(start)
+    return numbers is not None and numbers < (0, 8)
+
+
 def max_num_seqs(start: Start) -> int | None:
     return whole_number(argument(start, "max_num_seqs")) or start.max_num_seqs
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from . import serving
 from .estimate import is_implausible, size_without, switched_off
-from .known import GIB, MIB, argument, deducts, gib, max_num_seqs
+from .known import GIB, MIB, argument, deducts, gib, is_of_v0, max_num_seqs
 from .scene import (
     Remedy,
     Scene,
@@ -237,6 +237,10 @@ def _out_of_memory(scene: Scene) -> Remedy | None:
     tried, free = scene.values.get("tried_bytes") or 0, scene.values.get("free_bytes") or 0
     largest: dict[str, int | float] = {}
     parts = less_cache(scene, max(0, tried - free) + left_to_capture(scene), largest)
+    if is_of_v0(scene.start):
+        size = largest.pop("kv_cache_memory_bytes", None)
+        parts = [part for part in parts if size is None or not part.startswith("--kv-cache-memory-bytes")]
+        return Remedy(", or ".join([*parts, "--enforce-eager"]), largest)
     parts.append("fewer sizes with --cudagraph-capture-sizes")
     return Remedy(", or ".join(parts), largest)
 

@@ -101,7 +101,7 @@ MISSING_KIND = Rule(
 )
 FAR_OFF = Rule(
     "CG833",
-    title="vLLM's estimate of the graphs is half as much again as what capture took, or capture of the estimate.",
+    title="vLLM's estimate of the graphs is off by half of what capture took, or more.",
     why="Two graphs of a kind stand for all of it, and what was set up for the estimate is not set up again.",
     example="0.48 GiB kept back for graphs that took 0.27: +78 %, and 1,966 tokens less at 112 KiB each.",
     instead="Set --kv-cache-memory-bytes, or move --gpu-memory-utilization by the difference.",

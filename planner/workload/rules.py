@@ -42,7 +42,7 @@ MANY_MISSED = Rule(
     "CG715",
     title="A considerable share of the steps missed its graph.",
     why="Each such step is launched kernel by kernel, or in pieces.",
-    example="8.2 % of the steps ran without a graph: decode batches above 256 requests.",
+    example="8.2% of the steps ran without a graph: decode batches above 256 requests.",
     instead="See the code of the reason beside the batches that missed.",
     source=OWN,
 )
@@ -52,7 +52,7 @@ BUCKETS = Rule(
     why="vllm:iteration_tokens_total has buckets 1, 8, 16, 32 to 16384. It counts a step when its requests give tokens "
     "out: a step that ends a prefill counts the whole prompt, one that only goes on with a prefill is not counted, and "
     "of draft tokens only those accepted are.",
-    example="512 steps of 9 to 16 tokens: between 0 and 44 % of each is padding, by the sizes of the grid.",
+    example="512 steps of 9 to 16 tokens: between 0 and 44% of each is padding, by the sizes of the grid.",
     instead="Start the server with --cudagraph-metrics and give its log: that counts every step by its exact size.",
     source="vllm/v1/metrics/loggers.py:1273-1276",
 )
@@ -60,7 +60,7 @@ TRAFFIC_PADDING = Rule(
     "CG717",
     title="Padding takes a considerable share of what the traffic's steps compute.",
     why="A batch runs at the next captured size; where traffic gathers just above one, most of the step is padding.",
-    example="Half of all steps have 33 requests and run as 40: 17.5 % of their tokens are padding.",
+    example="Half of all steps have 33 requests and run as 40: 17.5% of their tokens are padding.",
     instead="Name the sizes that the traffic uses in --cudagraph-capture-sizes.",
     source="vllm/v1/cudagraph_dispatcher.py:71-108",
 )

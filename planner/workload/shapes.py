@@ -17,7 +17,7 @@ MOST_REQUESTS = 4096
 SHAPES: dict[str, str] = {
     "steady": "normal, mean 37, deviation 6",
     "bursty": "log-normal, median 6, deviation 1 of the logarithm",
-    "low": "mostly 1 request, 2 in 24 %, fewer than 1 % above 5",
+    "low": "mostly 1 request, 2 in 24%, fewer than 1% above 5",
     "uniform": "1 to 256, each alike",
     "bimodal": "two normals alike: mean 3, deviation 1; mean 120, deviation 6",
 }

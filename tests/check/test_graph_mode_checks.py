@@ -119,8 +119,8 @@ def test_deepep_high_throughput(given: str) -> None:
 @pytest.mark.parametrize(
     ("line", "code", "release", "cost"),
     [
-        (f"{MTP} --attention-backend FLASHINFER {drafts(3, 'mtp')}", "CG333", "0.23.0", "16 % more tokens/s"),
-        ("meta-llama/Llama-4-Scout-17B-16E-Instruct -tp 8", "CG332", "0.23.0", "47 % more requests/s"),
+        (f"{MTP} --attention-backend FLASHINFER {drafts(3, 'mtp')}", "CG333", "0.23.0", "16% more tokens/s"),
+        ("meta-llama/Llama-4-Scout-17B-16E-Instruct -tp 8", "CG332", "0.23.0", "47% more requests/s"),
     ],
 )
 def test_what_the_lost_graphs_cost_others_is_quoted(line: str, code: str, release: str, cost: str) -> None:
@@ -144,7 +144,7 @@ class TestPiecewiseAskedFor:
         one = told(line, "CG243", "0.19.1")
         assert one is not None
         assert (one.severity, pointed_at(one)) == ("info", "-cc.cudagraph_mode=PIECEWISE")
-        assert "8 to 15 %" in one.message
+        assert "8 to 15%" in one.message
         assert "vllm-project/vllm#20059" in one.message
         assert one.flag == "-cc.cudagraph_mode=FULL_AND_PIECEWISE"
         after = mended(line, "CG243", "0.19.1")

@@ -62,7 +62,7 @@ def test_two_moments_of_metrics(cgplan: Run) -> None:
 
 
 def test_markdown(cgplan: Run) -> None:
-    assert "| FULL | 740 | 93.3 % |" in cgplan(LOG, "--no-plan", "--markdown")[1]
+    assert "| FULL | 740 | 93.3% |" in cgplan(LOG, "--no-plan", "--markdown")[1]
 
 
 def test_the_log_from_standard_input(cgplan: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -168,7 +168,7 @@ def test_other_choices_on_the_screen_and_in_markdown(cgplan: Run, tmp_path: Path
         "No step had more than 30 requests; 40 is a quarter more",
         "--max-num-seqs 40 in the place of --max-num-seqs 1024",
         "FULL_DECODE_ONLY has fewer graphs and serves the steps that were seen as well, but less is left",
-        "1.2 % with a prefill",
+        "1.2% with a prefill",
     ):
         assert text in out
     page = cgplan("tune", *words, "--markdown")[1]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import textwrap
 
 import pytest
+from conftest import ROOT
 from house import twins
 
 REASONS = {
@@ -85,3 +86,9 @@ def test_a_run_of_five_lines_is_none() -> None:
 )
 def test_variables_are_worn_off(line: str, worn: str) -> None:
     assert twins.worn(line) == worn
+
+
+def test_names_of_test_files_are_unique() -> None:
+    """pytest takes two files of one name, in folders without __init__.py, for one module, and stops."""
+    names = [path.name for path in (ROOT / "tests").rglob("*.py") if path.name != "conftest.py"]
+    assert sorted({name for name in names if names.count(name) > 1}) == []

@@ -84,7 +84,11 @@ def changes(text: str) -> list[str]:
 def alternatives(fix: str) -> list[str]:
     """Changes, each of which is said to do alone; what may do by the best estimate alone is not among them."""
     sure = re.sub(r" surely starts, up to [0-9]+ may", "", fix).split("; else ")[-1]
-    return [text for text in re.sub(r" \([0-9]+ at most\)", "", sure).split(", or ") if text.startswith(("-", "no ", "VLLM_"))]
+    return [
+        text
+        for text in re.sub(r" \([0-9]+ at most\)", "", sure).split(", or ")
+        if text.startswith(("-", "no ", "VLLM_"))
+    ]
 
 
 SAMPLE: dict[str, tuple[Any, ...]] = {

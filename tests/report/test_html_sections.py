@@ -198,7 +198,7 @@ class TestWorkload:
         by_size = figures(section)[1]
         assert isinstance(by_size.chart, Stacked)
         told = [piece.told for _, pieces in by_size.chart.rows for piece in pieces]
-        assert told == ["1 token, FULL: 1 step, 25.0 %", "2 tokens, FULL: 3 steps, 75.0 %"]
+        assert told == ["1 token, FULL: 1 step, 25.0%", "2 tokens, FULL: 3 steps, 75.0%"]
 
     def test_what_is_certain_has_no_third_colour(self) -> None:
         sure = gathered()

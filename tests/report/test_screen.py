@@ -58,7 +58,7 @@ def test_first_cliff_worst_and_mean_padding() -> None:
     text = screen(resolve(Deployment(max_num_seqs=1024)), 120)
     assert "FULL 1–512 · eager 513–1024  first cliff at 513" in text
     assert "43.8% at worst (9 requests run as 16)" in text
-    assert "no cliff" in screen(resolve(Deployment(max_num_seqs=64)), 120)
+    assert "none eager" in screen(resolve(Deployment(max_num_seqs=64)), 120)
 
 
 def test_findings_carry_code_and_fix() -> None:
@@ -81,7 +81,7 @@ def test_control_characters_of_a_name_do_not_reach_the_terminal() -> None:
 
 
 def test_batches_of_the_document_check() -> None:
-    """64 sequences, batch 5: 8, 37.50 %. 256 sequences, batch 500: 512, 2.34 %."""
+    """64 sequences, batch 5: 8, 37.50%. 256 sequences, batch 500: 512, 2.34%."""
     decode = next(answers(resolve(Deployment(max_num_seqs=64)), [5]))
     assert (decode.padded, f"{decode.waste:.2%}") == (8, "37.50%")
     _, mixed = answers(resolve(Deployment(max_num_seqs=256)), [500])

@@ -46,11 +46,11 @@ def screen(gathered: Gathered, resolution: Resolution | None = RESOLUTION, width
 def test_steps_by_mode_as_the_server_saw_them() -> None:
     text = screen(tables())
     assert "2 engines · 793 steps · 3 tables of --cudagraph-metrics" in text
-    assert "93.3 %  740" in text
-    assert "0.6 %  5" in text
-    assert "6.1 %  48" in text
+    assert "93.3%  740" in text
+    assert "0.6%  5" in text
+    assert "6.1%  48" in text
     assert "as the server saw it" in text
-    assert "2,111 tokens of padding, 6.2 % of all that is computed." in text
+    assert "2,111 tokens of padding, 6.2% of all that is computed." in text
 
 
 def test_by_kind_by_engine_and_what_missed() -> None:
@@ -64,14 +64,14 @@ def test_by_kind_by_engine_and_what_missed() -> None:
 
 def test_without_a_deployment_only_what_was_seen() -> None:
     text = screen(tables(), None)
-    assert "93.3 %  740" in text
+    assert "93.3%  740" in text
     assert "decode" not in text
     assert "CG" not in text
 
 
 def test_buckets_show_bounds_and_no_mode_that_is_not_known() -> None:
     text = screen(buckets())
-    assert "0.0–95.2 %" in text
+    assert "0.0–95.2%" in text
     assert "CG716" in text
     assert "engine 0: at most 5 of 62 steps" in text.replace("Engine", "engine")
     bare = screen(buckets(), None)
@@ -96,7 +96,7 @@ def test_what_was_not_recognised_is_said() -> None:
 def test_markdown() -> None:
     text = section(tables(), RESOLUTION)
     assert text.startswith("## Steps\n")
-    assert "| FULL | 740 | 93.3 % |" in text
+    assert "| FULL | 740 | 93.3% |" in text
     assert "### Missed the graph wanted for them" in text
     heads = [line for line in text.splitlines() if line.startswith("|--")]
     assert len(heads) == 4

@@ -181,28 +181,28 @@ class TestAPlugin:
     def of(self, mode: str, plugin: str | None = "acme", **more: Any) -> list[Any]:
         engine = {"model": LLAMA, "data_parallel_size": 2, "compilation_config": {"cudagraph_mode": mode}}
         one = start(version="0.28.0", engine=engine, cudagraph_mode=mode, model=LLAMA, platform_plugin=plugin, **more)
-        return [compare(one, served(one, on("h100")))]
+        return [report_of(one, 1, (one,), on("h100"))]
 
     def test_its_rules_are_not_those_of_the_plan(self) -> None:
         (found,) = self.of("NONE")
-        (finding,) = found.findings
+        (finding,) = [one for one in found.findings if one.code != "CG823"]
         assert finding.code == "CG831"
         assert "acme" in finding.message
         assert "data parallelism of 2" in finding.message
 
     def test_with_arguments_as_well(self) -> None:
         (found,) = self.of("NONE", arguments={"model_tag": LLAMA, "data_parallel_size": 2})
-        assert [finding.code for finding in found.findings] == ["CG831"]
+        assert [finding.code for finding in found.findings if finding.code != "CG823"] == ["CG831"]
         (plain,) = self.of("NONE", None, arguments={"model_tag": LLAMA, "data_parallel_size": 2})
-        assert [finding.code for finding in plain.findings] == ["CG534"]
+        assert [finding.code for finding in plain.findings if finding.code != "CG823"] == ["CG534"]
 
     def test_a_mode_is_not_held_against_itself(self) -> None:
         (found,) = self.of("NONE", None)
-        assert [row.key for row in found.rows] == []
+        assert [row.key for row in found.comparison.rows] == []
         (lowered,) = self.of(
             "FULL", None, arguments={"model_tag": LLAMA, "compilation_config": {"cudagraph_mode": "FULL"}}
         )
-        assert [row.key for row in lowered.rows] == ["cudagraph_mode"]
+        assert [row.key for row in lowered.comparison.rows] == ["cudagraph_mode"]
 
 
 def test_the_fix_of_a_lowered_mode_names_the_backend() -> None:

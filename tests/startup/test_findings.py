@@ -81,6 +81,28 @@ class TestEstimatesThatMislead:
             start(with_graphs(4.2, 0.56), version="0.25.1", architecture="Qwen3_5MoeForConditionalGeneration")
         )
 
+    def test_off_by_half_is_a_note_with_its_tokens(self) -> None:
+        """+78 %: what it costs in tokens, and the flag."""
+        one = start(with_graphs(0.48, 0.27), version="0.25.1", kv_tokens=251_584)
+        (finding,) = findings_of(one)
+        assert (finding.code, finding.severity) == ("CG833", "info")
+        assert "0.48 GiB is +78 % off the 0.27 GiB" in finding.message
+        lost = 0.21 * 251_584 / GOOD["kv"]
+        tokens = int(finding.message.partition("lacks 0.21 GiB, ")[2].partition(" tokens")[0].replace(",", ""))
+        assert abs(tokens - lost) < 2
+        assert "--kv-cache-memory-bytes" in str(finding.fix)
+
+    def test_below_by_half_the_cache_is_too_large(self) -> None:
+        (finding,) = findings_of(start(with_graphs(0.27, 0.48), version="0.25.1", kv_tokens=251_584))
+        assert finding.code == "CG833"
+        assert "-44 % off" in finding.message
+        assert finding.message.endswith("too much")
+
+    def test_off_by_less_or_not_taken_off_is_none(self) -> None:
+        assert codes(start(with_graphs(0.40, 0.27), version="0.25.1")) == set()
+        assert codes(start(with_graphs(0.13, 0.05), version="0.25.1")) == set()
+        assert codes(start(with_graphs(0.48, 0.27), version="0.19.1")) == set()
+
     def test_c12_far_below(self) -> None:
         assert codes(start(with_graphs(1.3, 6.0), version="0.27.1")) == {"CG535"}
 

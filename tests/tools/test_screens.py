@@ -60,3 +60,12 @@ def test_a_screen_that_stands_nowhere_is_an_error() -> None:
 def test_a_command_that_ends_otherwise_than_it_should_is_an_error() -> None:
     with pytest.raises(RuntimeError, match="exit status 2"):
         printed(Screen("one", "cgplan resolve --model nothing-of-this-name", ""))
+
+
+def test_the_readme_quotes_the_figures_of_the_page_of_accuracy() -> None:
+    page = (ROOT / "docs" / "accuracy.md").read_text()
+    cells = next(line for line in page.splitlines() if line.startswith("| KV cache | ")).split(" | ")
+    readme = " ".join((ROOT / "README.md").read_text().split())
+    said = f"the KV cache is off by {cells[2]} in the median and {cells[3]} at the 90th percentile"
+    assert readme.count(said) == 2
+    assert f"over the {cells[1]} of `docs/accuracy.md`" in readme

@@ -113,7 +113,7 @@ def test_what_was_seen_otherwise() -> None:
     assert [(one.tokens, one.count, one.is_of_mode) for one in made.differences] == [(Range(9, 9), 5, True)]
     finding = next(f for f in made.findings if f.code == "CG712")
     assert finding.severity == "warning"
-    assert "25.0 %" in finding.message
+    assert "25.0%" in finding.message
     assert "ran NONE as 9" in finding.message
 
 
@@ -160,7 +160,7 @@ def test_buckets_give_bounds() -> None:
 def test_much_padding_is_told_by_kind() -> None:
     made = held(SMALL, decode(17, 50), mixed(30, 500))
     finding = next(f for f in made.findings if f.code == "CG717")
-    assert "29.2 % of the tokens that decode steps compute" in finding.message
+    assert "29.2% of the tokens that decode steps compute" in finding.message
     assert "17 as 24" in finding.message
     assert "CG717" not in codes(held(SMALL, decode(24, 50), mixed(30, 500)))
 

@@ -108,8 +108,8 @@ class TestWords:
     def test_a_loss_is_not_called_a_saving(self) -> None:
         found = tune(deployment(), workload_of([decode(33, 900), decode(40, 90)]))
         lines = " ".join(tune_view.sureness(replace(found, held_out=-0.194)))
-        assert "as many sizes cost 19.4 % more on the other" in lines
-        assert "as many sizes save 19.4 % on the other" in " ".join(tune_view.sureness(replace(found, held_out=0.194)))
+        assert "as many sizes cost 19.4% more on the other" in lines
+        assert "as many sizes save 19.4% on the other" in " ".join(tune_view.sureness(replace(found, held_out=0.194)))
 
     def test_one_size_is_one(self) -> None:
         found = tune(deployment(cudagraph_capture_sizes=[8, 256]), workload_of([decode(8, 50), decode(9, 1)]))

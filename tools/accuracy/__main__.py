@@ -4,8 +4,8 @@
     python tools/accuracy --check    writes nothing; exit status 1 where the page is not what would be written
     python tools/accuracy FILE ...   the same of records of `cgplan logs --save` alone; writes nothing
 
-Exit status 1 as well where a limit is missed: the KV pool within 1.5 % in the median and 5 % at the 90th percentile,
-graph memory within 8 % and 20 %, and every KV number reached or explained.
+Exit status 1 as well where a limit is missed: the KV pool within 1.5% in the median and 5% at the 90th percentile,
+graph memory within 8% and 20%, and every KV number reached or explained.
 """
 
 from __future__ import annotations

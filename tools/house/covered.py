@@ -39,7 +39,7 @@ class Share(NamedTuple):
 
     def __str__(self) -> str:
         lines, branches = self.per_cent
-        return f"lines {lines:6.2f} % of {self.lines:6,}   branches {branches:6.2f} % of {self.branches:5,}"
+        return f"lines {lines:6.2f}% of {self.lines:6,}   branches {branches:6.2f}% of {self.branches:5,}"
 
 
 def shares(report: Mapping[str, Any]) -> dict[str, Share]:
@@ -91,7 +91,7 @@ def main(argv: list[str]) -> int:
     for name, share in rows(found):
         print(f"{name:16} {share}")
     lines, branches = share.per_cent
-    print(f"limits: {LINES:g} % of lines and {BRANCHES:g} % of branches of the core; rooms in brackets are not of it")
+    print(f"limits: {LINES:g}% of lines and {BRANCHES:g}% of branches of the core; rooms in brackets are not of it")
     return int(lines < LINES or branches < BRANCHES)
 
 

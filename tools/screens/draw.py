@@ -49,7 +49,8 @@ def as_svg(text: str, title: str, name: str) -> str:
         color_system="truecolor",
         legacy_windows=False,
     )
-    console.print(Text.from_ansi(text), end="", soft_wrap=True)
+    console.print(Text.from_ansi(text.rstrip("\n")))  # long lines, as a flag to copy, go on in the next
+    console.print()  # letters that hang below the last line are not cut
     drawn = console.export_svg(title=title, code_format=FORMAT, unique_id=f"cgplan-{name}", font_aspect_ratio=0.61)
     first, *rest = (line.rstrip() for line in drawn.replace(">$ <", f">$ {escape(title)}<", 1).splitlines())
     return "\n".join((first, f"<title>{escape(title)}</title>", *rest)) + "\n"

@@ -21,6 +21,12 @@ FIELDS: dict[str, dict[str, str]] = {
         "consumed": "consumed_bytes",
         "weights": "weights_bytes",
     },
+    "V0": {
+        "total": "total_bytes",
+        "utilization": "utilization",
+        "non_torch": "non_torch_bytes",
+        "kv": "kv_bytes",
+    },
     "L5": {"kv": "kv_bytes"},
     "L7": {"graph_estimate": "graph_estimate_bytes"},
     "L8": {

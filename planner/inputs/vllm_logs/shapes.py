@@ -38,7 +38,8 @@ class Shape:
     Attributes:
         id: name of the shape; L and a number where the reference on memory lists it.
         form: the message, fields as {name:unit}; a part in [[ ]] may be missing.
-        since, until: releases that print it so; "" for until: still in 0.33.0.
+        since, until: releases that print it so; "" for until: still in 0.33.0. Since: of those that cgplan knows, but
+            for lines of engine V0.
     """
 
     id: str

@@ -49,6 +49,14 @@ SHAPES = (
         _L4 + "total consumed (from mem_get_info): {consumed:gib}GiB; weights memory: {weights:gib}GiB.",
         since="0.27.1",
     ),
+    Shape(
+        "V0",
+        "Memory profiling results: total_gpu_memory={total:gib}GiB initial_memory_usage={before:gib}GiB "
+        "peak_torch_memory={peak:gib}GiB memory_usage_post_profile={after:gib}GiB non_torch_memory={non_torch:gib}GiB "
+        "kv_cache_size={kv:gib}GiB gpu_memory_utilization={utilization:ratio}",
+        since="0.6.4",
+        until="0.6.5",
+    ),
     Shape("L5", "Available KV cache memory: {kv:gib} GiB"),
     Shape("L7", "Estimated CUDA graph memory: {graph_estimate:gib} GiB total"),
     Shape(

@@ -66,7 +66,7 @@ STORED_BY_NAME = Rule(
     "CG596",
     title="How the weights are stored is taken from the model's name.",
     why="ModelOpt writes it into hf_quant_config.json, and the catalogue has config.json alone; which layers are left"
-    " as they were is not known, so the weights are 15 % either way.",
+    " as they were is not known, so the weights are 15% either way.",
     example="nvidia/Llama-3.1-70B-Instruct-FP8: a byte a weight is counted.",
     instead="Give the model's folder, or --weights with its safetensors files.",
     source="cgplan",

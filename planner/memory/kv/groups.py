@@ -36,7 +36,7 @@ PADDING_LAYERS = Rule(
     "CG575",
     title="Groups of unequal length waste the difference.",
     why="A block of the pool holds one page of each layer of the longest group; a shorter group leaves the rest empty.",
-    example="10 full and 52 sliding layers: groups of 10, 9, 9, 9, 9, 8 and 8, and up to 15.38 % wasted.",
+    example="10 full and 52 sliding layers: groups of 10, 9, 9, 9, 9, 8 and 8, and up to 15.38% wasted.",
     instead="Nothing: the layers are the model's. A draft model with layers of the rarer kind evens the groups out.",
     source="vllm/v1/core/kv_cache_planning.py:520-541",
 )

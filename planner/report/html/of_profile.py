@@ -179,7 +179,7 @@ def _times(one: _Rank, bound: int | None) -> Iterable[Block]:
     summary = (
         "Not bound by launches at any measured size: graphs gain little here."
         if bound is None
-        else f"Bound by launches up to {counted(bound, 'token')}: there a graph is faster than eager by more than 5 %."
+        else f"Bound by launches up to {counted(bound, 'token')}: there a graph is faster than eager by more than 5%."
     )
     title = "A decode step by tokens, milliseconds"
     yield Figure(
@@ -203,4 +203,4 @@ def _ms(times: _Times | None) -> str:
 
 def _gain(step: _Step) -> str:
     graphs = [times.median for times in (step.full, step.piecewise) if times is not None and times.median]
-    return f"{step.eager.median / min(graphs):.2f} x" if step.eager is not None and graphs else ""
+    return f"{step.eager.median / min(graphs):.2f}x" if step.eager is not None and graphs else ""

@@ -73,7 +73,7 @@ def _modes(tallies: list[tuple[str, Tally]]) -> Figure:
         ]
         rest = 100 - sum(piece.size for piece in pieces)
         if rest > 0.01:
-            pieces.append(Piece("unknown", rest, UNKNOWN, f"{name}: {UNKNOWN}, {rest:.1f} % of the steps"))
+            pieces.append(Piece("unknown", rest, UNKNOWN, f"{name}: {UNKNOWN}, {rest:.1f}% of the steps"))
         rows.append((name, tuple(pieces)))
         cells.append((name, number(one.steps), *(percents(one.share(mode)) for mode in MODES), numbers(one.padding)))
     whole = tallies[0][1]
@@ -82,7 +82,7 @@ def _modes(tallies: list[tuple[str, Tally]]) -> Figure:
     return Figure(
         title,
         f"Of all steps: {told}.",
-        Stacked(tuple(rows), tuple((at, f"{at} %") for at in (0, 25, 50, 75, 100))),
+        Stacked(tuple(rows), tuple((at, f"{at}%") for at in (0, 25, 50, 75, 100))),
         _legend(any(piece.colour == "unknown" for _, pieces in rows for piece in pieces)),
         table(title, ("steps", "count", *(NAMES[mode] for mode in MODES), "padding, tokens"), cells, (1, 2, 3, 4, 5)),
     )
@@ -102,7 +102,7 @@ def _sizes(shown: views.View) -> Figure:
     return Figure(
         title,
         few,
-        Stacked(bars, tuple((at, f"{at} %") for at in range(0, int(longest) + 1, step))),
+        Stacked(bars, tuple((at, f"{at}%") for at in range(0, int(longest) + 1, step))),
         _legend(any(row.unknown for row in drawn)),
         table(title, ("tokens", "steps", "share", "ran in"), cells, (0, 1, 2), folded=True),
     )

@@ -28,10 +28,10 @@ from ..sizes.robust import Interval
 from ..sizes.steps import Step, merged
 
 REAL = 0.085
-"""A saving of time has to be larger: FULL steps of two measured runs differ by 8.2 % (docs/tune.md)."""
+"""A saving of time has to be larger: FULL steps of two measured runs differ by 8.2% (docs/tune.md)."""
 TOO_SMALL = f"a saving below {REAL:.1%} may be the difference between two runs"
 ENOUGH_STEPS = 3000
-"""What did not come in so many steps is in less than 0.1 % of them, with 95 %: three in the number of steps."""
+"""What did not come in so many steps is in less than 0.1% of them, with 95%: three in the number of steps."""
 UNKNOWN_KINDS = 0.001
 """Largest share of steps of which it is not known whether they are decode steps."""
 

@@ -145,7 +145,7 @@ def _choose(bench: Bench, rows: tuple[ModeRow, ...]) -> tuple[ModeRow | None, In
     if best is not None and chance is not None and min(chance.low, _gain(best) or 0.0) > REAL and not doubt:
         if best.found is not None and (beyond := not_measured(bench, best.found)):
             return None, chance, _stays(bench, f"{best.asked} seems to take {_gain(best):.1%} less time, but {beyond}")
-        span = f"between {chance.low:.1%} and {chance.high:.1%}, with 95 %"
+        span = f"between {chance.low:.1%} and {chance.high:.1%}, with 95%"
         return best, chance, f"With {best.asked} a step takes {_gain(best):.1%} less time ({span})."
     serving = [row for row in usable if _serves_as_well(bench, row)]
     lean = [row for row in serving if _holds_as_much(bench, row)]

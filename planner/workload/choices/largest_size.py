@@ -132,7 +132,7 @@ def _choose(bench: Bench, rows: tuple[SizeRow, ...]) -> tuple[SizeRow | None, In
     doubt = bench.doubt() or not_measured(bench, best.found)
     if doubt or chance is None or chance.low <= REAL:
         return None, chance, f"{stays}: {less}, but {doubt or 'that may be chance alone'}."
-    span = f"between {chance.low:.1%} and {chance.high:.1%}, with 95 %"
+    span = f"between {chance.low:.1%} and {chance.high:.1%}, with 95%"
     return best, chance, f"With sizes up to {best.largest} a step takes {gain:.1%} less time ({span})."
 
 

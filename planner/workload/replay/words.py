@@ -10,16 +10,16 @@ def percent(part: float, whole: float) -> str:
     """A share; what is not quite 0 or all is not rounded to it."""
     share = part / whole if whole else 0.0
     if 0 < share < 0.0005:
-        return "below 0.1 %"
+        return "below 0.1%"
     if 0.9995 <= share < 1:
-        return "above 99.9 %"
-    return f"{100 * share:.1f} %"
+        return "above 99.9%"
+    return f"{100 * share:.1f}%"
 
 
 def percents(bounds: Bounds) -> str:
     """Shares 0 to 1."""
     low, high = percent(bounds.low, 1), percent(bounds.high, 1)
-    return low if low == high else f"{low.removesuffix(' %')}–{high}"
+    return low if low == high else f"{low.removesuffix('%')}–{high}"
 
 
 def number(value: float) -> str:

@@ -185,7 +185,7 @@ class TuneDocument(_Part):
     gain_held_out: float | None = Field(
         description="on one half of the steps, of a list chosen for the other half; null: no measurement"
     )
-    gain_by_chance: IntervalPart | None = Field(description="95 % by chance in the counts; null: no measurement")
+    gain_by_chance: IntervalPart | None = Field(description="95% by chance in the counts; null: no measurement")
     gain_by_buckets: IntervalPart | None = Field(description="bounds where sizes are known by bucket only")
     beats_from: int | None = Field(description="fewest sizes that cost no more than today's list")
     today: PointPart
