@@ -147,6 +147,15 @@ def _start(line: pasted.Pasted) -> int:
     return 0
 
 
+def _meant(word: str) -> str:
+    """What to type in the place of a word that is no command."""
+    if word in ("help", "version"):
+        return f"write cgplan --{word}"
+    if word == "vllm":
+        return "put the line behind --: cgplan check -- vllm serve ..."
+    return did_you_mean(word, COMMANDS) or f"give one of {', '.join(COMMANDS)}; cgplan --help says what they do"
+
+
 def _invoke(argv: list[str], line: pasted.Pasted) -> int:
     first = argv[0]
     if first.startswith("-") and first not in ("-h", "--help", "--version", "-V"):
@@ -161,7 +170,7 @@ def _invoke(argv: list[str], line: pasted.Pasted) -> int:
             f"unknown command {first[:40]}",
             code="CG905",
             where="cgplan",
-            fix=did_you_mean(first, COMMANDS) or f"give one of {', '.join(COMMANDS)}",
+            fix=_meant(first),
         )
     command: Any = typer.main.get_command(build([first] if first in COMMANDS else COMMANDS))
     try:

@@ -44,7 +44,10 @@ MANY = 20
 """Files from which on memory is worth being tidied up."""
 
 
-@with_deployment(positional=False)
+@with_deployment(
+    positional=False,
+    helps={"model": "In the place of the file's: directory, config.json or id of `cgplan models`."},
+)
 def command(
     options: DeploymentOptions,
     *,
@@ -53,7 +56,7 @@ def command(
         Optional[list[str]],  # noqa: UP045
         typer.Argument(
             metavar="FILE|DIR|- ...",
-            help="Manifests, compose files, scripts, units; folders are walked; - is standard input.",
+            help="Manifests, compose files, scripts, units; folders are walked; - is stdin.",
             show_default=False,
         ),
     ] = None,

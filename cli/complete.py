@@ -120,6 +120,8 @@ def takes_value(param: Any) -> bool:
 def _options(params: Iterable[Any], before: Iterable[str], current: str) -> Iterator[Candidate]:
     given = {_dashed(word.partition("=")[0]) for word in before}
     for param in params:
+        if getattr(param, "hidden", False):
+            continue
         if not getattr(param, "multiple", False) and given & set(names(param)):
             continue
         for name in names(param):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import (
     Annotated,
     Any,
@@ -36,26 +37,43 @@ def with_deployment(function: Function[Options, P]) -> Callable[..., int]: ...
 
 
 @overload
-def with_deployment(*, positional: bool) -> Callable[[Function[Options, P]], Callable[..., int]]: ...
+def with_deployment(
+    *, positional: bool = True, helps: Mapping[str, str] | None = None, refused: Sequence[str] = ()
+) -> Callable[[Function[Options, P]], Callable[..., int]]: ...
 
 
-def with_deployment(function: Function[Options, P] | None = None, *, positional: bool = True) -> Any:
+def with_deployment(
+    function: Function[Options, P] | None = None,
+    *,
+    positional: bool = True,
+    helps: Mapping[str, str] | None = None,
+    refused: Sequence[str] = (),
+) -> Any:
     """A typer command: `function`, with the options of the class that its first parameter names beside its own.
 
-    With `positional=False` the command has no MODEL by position, so that it can have arguments of its own.
+    Args:
+        positional: whether it has MODEL by position; else it can have arguments of its own.
+        helps: by the name of a shared option what the command's own help says of it.
+        refused: shared options that have no say here. The help leaves them out; the command refuses them in its words.
     """
     if function is None:
-        return lambda function: _decorated(function, positional)
-    return _decorated(function, positional)
+        return lambda function: _decorated(function, positional, helps or {}, refused)
+    return _decorated(function, positional, {}, ())
 
 
-def _decorated(function: Function[Options, P], positional: bool) -> Callable[..., int]:
+def _decorated(
+    function: Function[Options, P], positional: bool, helps: Mapping[str, str], refused: Sequence[str]
+) -> Callable[..., int]:
     own_hints = {name: annotated(hint) for name, hint in get_type_hints(function, include_extras=True).items()}
     first, *own = inspect.signature(function).parameters.values()
     kind: type[Options] = own_hints[first.name]
     hints = get_type_hints(kind, include_extras=True)
     if not positional:
         del hints[POSITIONAL]
+    for name, text in helps.items():
+        hints[name] = _changed(hints[name], help=text)
+    for name in refused:
+        hints[name] = _changed(hints[name], hidden=True)
 
     def command(**given: Any) -> int:
         options = kind()
@@ -81,6 +99,14 @@ def _decorated(function: Function[Options, P], positional: bool) -> Callable[...
     command.__annotations__ = {p.name: p.annotation for p in parameters}
     command.__doc__ = function.__doc__
     return command
+
+
+def _changed(hint: Any, **values: object) -> Any:
+    """The annotation of an option, with other values of its own."""
+    kind, option, *_ = get_args(hint)
+    own = copy.copy(option)
+    vars(own).update(values)
+    return Annotated[kind, own]
 
 
 def annotated(hint: Any) -> Any:

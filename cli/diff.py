@@ -19,12 +19,9 @@ from .request import Asked, deployment_of, launch_of, request_of_releases
 from .values import release
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from cgplan.compare import Comparison
     from cgplan.inputs.launches import Launch
     from cgplan.memory.by_release import MemoryMoves
-    from cgplan.memory.request import MemoryRequest
 
 EPILOG = """\
 Examples:
@@ -42,6 +39,7 @@ Exit codes:
   2  bad usage or input
 """
 RELEASES = "Releases"
+NO_WEIGHTS = "Memory is not compared: the weights of the model are not known; --model names one of `cgplan models`."
 
 
 class Both(NamedTuple):
@@ -51,7 +49,7 @@ class Both(NamedTuple):
     refused: dict[str, CgplanError]
 
 
-@with_deployment
+@with_deployment(refused=("vllm", "assume_release"))
 def command(
     options: DeploymentOptions,
     *,
@@ -106,7 +104,7 @@ def command(
         changed = _notes(start, end, as_json, as_markdown)
     else:
         both = _both(options, served, start, end)
-        changed = _compare(both, start, end, as_json, as_markdown, lambda: _request(options))
+        changed = _compare(both, start, end, as_json, as_markdown, options)
     return int(changed and fail_on_change)
 
 
@@ -157,14 +155,13 @@ def _notes(first: str, last: str, as_json: bool, as_markdown: bool) -> bool:
     return bool(notes)
 
 
-def _compare(
-    both: Both, first: str, last: str, as_json: bool, as_markdown: bool, request: Callable[[], MemoryRequest | None]
-) -> bool:
+def _compare(both: Both, first: str, last: str, as_json: bool, as_markdown: bool, options: DeploymentOptions) -> bool:
     from cgplan.compare import compare
 
     asked = both.asked
     found = compare(asked.deployment, first, last, both.refused)
-    memory = _memory(both, found, request)
+    memory = _memory(both, found, options)
+    assumptions = asked.assumptions if asked.deployment.model.weights is not None else (*asked.assumptions, NO_WEIGHTS)
     for one in found.snapshots:
         if one.error is not None:  # the changes have the same document
             one.values["startup"].update(secrecy.without_secrets(one.error).as_dict())
@@ -176,20 +173,20 @@ def _compare(
             from cgplan.memory.by_release import moves_document
 
             section = moves_document(memory)
-        texts = (asked.model, asked.gpu, asked.assumptions, asked.ignored)
+        texts = (asked.model, asked.gpu, assumptions, asked.ignored)
         print(json.dumps(comparison_document(found, *texts, memory=section)))
     elif as_markdown:
         from cgplan.report.diff_markdown import comparison_page
 
-        print(comparison_page(found, asked.model, asked.gpu, asked.assumptions, memory), end="")
+        print(comparison_page(found, asked.model, asked.gpu, assumptions, memory), end="")
     else:
         from cgplan.report.diff import show
 
-        show(found, asked.model, asked.gpu, asked.assumptions, memory=memory)
+        show(found, asked.model, asked.gpu, assumptions, memory=memory)
     return bool(found.changes or (memory is not None and memory.changed))
 
 
-def _memory(both: Both, found: Comparison, request: Callable[[], MemoryRequest | None]) -> MemoryMoves | None:
+def _memory(both: Both, found: Comparison, options: DeploymentOptions) -> MemoryMoves | None:
     """What `plan` says of the deployment at each release; None where an end is refused before, or too little is known.
 
     Planning is imported only where there is something to plan.
@@ -197,24 +194,10 @@ def _memory(both: Both, found: Comparison, request: Callable[[], MemoryRequest |
     model = both.asked.deployment.model
     if model.weights is None or not (found.first.starts and found.last.starts):
         return None
-    asked = request()
-    if asked is None:
-        return None
     from cgplan.memory.by_release import memory_moves
 
-    return memory_moves(both.asked.deployment, asked, [one.release for one in found.snapshots], both.refused)
-
-
-def _request(options: DeploymentOptions) -> MemoryRequest | None:
-    """What the line asks of the memory; None: the GPU is assumed, so a plan would be of another one."""
-    if options.asked is not None:
-        is_assumed = options.asked.gpu_assumed
-    else:
-        from cgplan.inputs.devices import detect
-
-        is_assumed = options.gpu is None and detect() is None
-    if is_assumed:
-        return None
     from .plan_inputs import request_of_line
 
-    return request_of_line(options)
+    return memory_moves(
+        both.asked.deployment, request_of_line(options), [one.release for one in found.snapshots], both.refused
+    )

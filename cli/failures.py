@@ -18,6 +18,8 @@ from .streams import CANNOT_WRITE, say
 WRONG = 2
 CRASHED = 70
 INTERRUPTED = 130
+ALIKE = 0.65
+"""Least likeness of an option that is suggested: of a hundred short ones some are always a little alike."""
 
 # click, wherever typer keeps it: BadParameter is a UsageError, which is a ClickException.
 ClickException: type[Exception] = typer.BadParameter.__mro__[2]
@@ -54,7 +56,7 @@ def usage_error(error: Any) -> InputError:
     parameter = getattr(error, "param", None)
     if option is not None and parameter is None and hasattr(error, "possibilities"):
         known = [name for p in context.command.params for name in p.opts + p.secondary_opts] if context else []
-        fix = did_you_mean(option, [name for name in known if name.startswith("--")])
+        fix = did_you_mean(option, [name for name in known if name.startswith("--")], ALIKE)
         return InputError(
             f"unknown option {option[:60]}", code="CG905", where=command, fix=fix or f"see {command} --help"
         )
@@ -62,6 +64,9 @@ def usage_error(error: Any) -> InputError:
     message = str(getattr(error, "message", error)).rstrip(".") or nothing
     if message.endswith("requires an argument"):
         return InputError(_lowered(message), code="CG905", where=option, fix=f"give its value after {option}")
+    if "unexpected extra argument" in message and "(serve " in f"{message} ":
+        fix = f"put the line behind --: {command} -- vllm serve ..."
+        return InputError(_lowered(message), code="CG905", where=command, fix=fix)
     where = parameter.opts[0] if parameter is not None and parameter.opts else option or command
     return InputError(_lowered(message), code="CG905", where=where, fix=f"see {command} --help")
 

@@ -116,16 +116,20 @@ def where_from(launch: Launch) -> list[str]:
     if not launch.source.name:
         return []
     label = f", {titled(launch)}" if launch.label else ""
-    found = [f"Read: {shown(launch.source.name)}:{_line(launch)}{label}."]
+    found = [f"Read: {_name(launch.source.name)}:{_line(launch)}{label}."]
     for remark in launch.remarks:
         line = f"line {remark.span.line}: " if remark.span is not None else ""
         found.append(f"Read: {line}{remark.message}")
     return found
 
 
+def _name(name: str) -> str:
+    return "stdin" if name == "-" else shown(name)
+
+
 def written(at: Located) -> str:
     """A place as `file:line:column`."""
-    return f"{shown(at.source.name)}:{at.span.line}:{at.span.column}"
+    return f"{_name(at.source.name)}:{at.span.line}:{at.span.column}"
 
 
 def titled(launch: Launch) -> str:
@@ -182,7 +186,7 @@ def _read(name: str) -> list[Launch]:
     remark = found.remarks[0] if found.remarks else None
     more = f": {remark.message}" if remark is not None and "no vLLM server" not in remark.message else ""
     raise InputError(
-        f"{'standard input' if name == '-' else shown(name)} starts no vLLM server{more}",
+        f"{_name(name)} starts no vLLM server{more}",
         code="CG911",
         where=shown(name),
         fix=(remark.fix if remark is not None else None) or "give a manifest, script or unit that runs `vllm serve`",
@@ -195,7 +199,7 @@ def _one(found: Sequence[Launch], which: str | None, name: str) -> Launch:
     if len(found) == 1:
         return found[0]
     raise InputError(
-        f"{shown(name)} starts {len(found)} servers", code="CG905", where=shown(name),
+        f"{_name(name)} starts {len(found)} servers", code="CG905", where=shown(name),
         fix=f"choose one with --launch: {_listed(found)}",
     )  # fmt: skip
 
@@ -205,9 +209,10 @@ def _chosen(found: Sequence[Launch], which: str) -> Launch:
     if wanted.isascii() and wanted.isdecimal():
         if 1 <= int(wanted[:9]) <= len(found):
             return found[int(wanted[:9]) - 1]
+        servers, some = ("1 server", "") if len(found) == 1 else (f"{len(found)} servers", "one of ")
         raise InputError(
-            f"--launch {shorten(wanted, 40)}: the file has {len(found)} servers", code="CG905", where="--launch",
-            fix=f"give one of {_listed(found)}",
+            f"--launch {shorten(wanted, 40)}: the file has {servers}", code="CG905", where="--launch",
+            fix=f"give {some}{_listed(found)}",
         )  # fmt: skip
     labels = [" ".join(launch.label.split()).casefold() for launch in found]
     same = [launch for launch, label in zip(found, labels, strict=True) if label == wanted]

@@ -53,7 +53,15 @@ def _log_option(*names: str, help: str, metavar: str | None = None) -> Any:
 _Text = Optional[str]  # noqa: UP045
 
 
-@with_deployment(positional=False)
+@with_deployment(
+    positional=False,
+    helps={
+        "model": "In the place of the log's: directory, config.json or id of `cgplan models`.",
+        "gpu": "GPU of the log, see `cgplan gpus`. Default: the one that the log names, else there is no plan.",
+        "vllm": "Release of vLLM, 0.28 or 0.25.1. Default: the log's.",
+        "assume_release": "Answer by its rules, where the log's release is not known.",
+    },
+)
 def command(
     options: DeploymentOptions,
     *,

@@ -73,7 +73,7 @@ class DeploymentOptions:
         _Text,
         typer.Argument(
             metavar="MODEL|FILE|-",
-            help="As --model; or a file that starts a server, - for standard input; or -- and a `vllm serve` line.",
+            help="As --model; or a file that starts a server, - for stdin; or -- and a `vllm serve` line.",
             show_default=False,
             rich_help_panel="Model",
         ),
@@ -83,7 +83,7 @@ class DeploymentOptions:
         _model(
             "--model",
             metavar="MODEL",
-            help="Directory, config.json or id of `cgplan models`. Default: a dense 8B decoder.",
+            help="Directory, config.json or id of `cgplan models`. Default: the file's, else a dense 8B decoder.",
         ),
     ] = None
     runner: Annotated[_Text, _model("--runner", metavar="KIND", help="auto, generate, pooling or draft.")] = None
@@ -96,7 +96,9 @@ class DeploymentOptions:
     gpu: Annotated[
         _Text,
         _machine(
-            "--gpu", metavar="NAME", help="GPU of every rank, see `cgplan gpus`. Default: the one here, else H100 80GB."
+            "--gpu",
+            metavar="NAME",
+            help="GPU of every rank, see `cgplan gpus`. Default: the file's or the one here, else H100 80GB.",
         ),
     ] = None
     gpu_memory_bytes: Annotated[
@@ -106,7 +108,12 @@ class DeploymentOptions:
         _Text, _machine("--gpus-per-node", metavar="N", help="GPUs that a node shows to vLLM.")
     ] = None
     vllm: Annotated[
-        _Text, _machine("--vllm", metavar="RELEASE", help="Release of vLLM, 0.28 or 0.25.1. Default: the newest known.")
+        _Text,
+        _machine(
+            "--vllm",
+            metavar="RELEASE",
+            help="Release of vLLM, 0.28 or 0.25.1. Default: that of the file's image, else the newest known.",
+        ),
     ] = None
     assume_release: Annotated[
         _Text, _machine("--assume-release", metavar="RELEASE", help="Answer by its rules, where --vllm is not known.")

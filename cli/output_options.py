@@ -28,7 +28,7 @@ FailOnOption = Annotated[
     typer.Option(
         "--fail-on",
         metavar="SEVERITY",
-        help="never, error, warning or info: exit 1 on such a finding.",
+        help="error, warning, info or never: exit 1 on such a finding.",
         rich_help_panel=OUTPUT,
     ),
 ]

@@ -143,7 +143,7 @@ def planned_other(options: DeploymentOptions, memory: MemoryOptions, text: str, 
     own.model_tag = own.model = None
     if _is_path(text):
         raise InputError(
-            f"{shorten(text, 80)}: no such file",
+            f"{shorten(text, 80)}: no such file or folder",
             code="CG910",
             where="--compare-with",
             fix="give a file that is there, or a line such as 'vllm serve MODEL'",

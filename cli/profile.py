@@ -46,7 +46,12 @@ def _how(flag: str, help: str, metavar: str, panel: str = HOW) -> Any:
     return typer.Option(flag, metavar=metavar, help=help, rich_help_panel=panel, show_default=True)
 
 
-@with_deployment
+@with_deployment(
+    helps={
+        "gpu": "The GPU that is here; with --dry-run any of `cgplan gpus`. Default: the one here, else H100 80GB.",
+        "vllm": "Release whose rules are taken. Default: the installed one with --engine vllm, else the newest known.",
+    }
+)
 def command(
     options: DeploymentOptions,
     *,

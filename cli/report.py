@@ -85,7 +85,7 @@ def command(
             where="--num-gpu-blocks", fix="give --num-gpu-blocks-override where vLLM is given it, or --kv-bytes",
         )  # fmt: skip
     if options.model_tag == "-" and any(text.partition("@")[0] == "-" for text in workload or ()):
-        raise InputError("standard input is read once", code="CG905", where="--workload", fix="name one of the files")
+        raise InputError("stdin is read once", code="CG905", where="--workload", fix="name one of the files")
     memory = memory_options(options)
     if any(target.is_html for target in targets):
         from cgplan.report.html.charts import check_library

@@ -24,6 +24,7 @@ Side effects: none.
 
 Exit codes:
   0  printed
+  1  nothing matches
   2  bad usage or input
 """
 
@@ -57,4 +58,4 @@ def command(
         print(registry.markdown_table(found), end="")
     else:
         registry.show(found)
-    return 0
+    return 0 if found else 1

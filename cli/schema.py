@@ -30,6 +30,7 @@ def command(
     document: Annotated[
         str,
         typer.Argument(
+            metavar="DOCUMENT",
             help="resolve, check, plan, profile (a measured record), profile-dry-run, logs, workload (steps), tune, "
             "or error: what --json prints on an error."
         ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from typing import Any
 
@@ -172,9 +173,24 @@ def shape(name: str, flag: str, runner: str = "auto") -> ModelShape:
     """The shape of the model of that name; an error speaks of the option `flag`."""
     from cgplan.inputs.catalogue import load_model
 
+    _check_is_a_name(name, flag)
     try:
         return load_model(name, runner=runner)
     except InputError as error:
         if error.where in (None, "model"):
             error.where = flag
         raise
+
+
+def _check_is_a_name(name: str, flag: str) -> None:
+    """Refuse a line or a sentence: its last word may be the id of a model. The path of a file may have blanks."""
+    words = name.split()
+    if len(words) < 2 or os.path.exists(name):
+        return
+    is_line = "serve" in words[:3] or any(word.startswith("-") for word in words)
+    raise InputError(
+        f"{shorten(name, 80)!r} has blanks and is no path",
+        code="CG906",
+        where=flag,
+        fix="put the line behind --, without quotes: -- vllm serve ..." if is_line else "give the model's name alone",
+    )

@@ -135,7 +135,7 @@ def _check_asked(
             fix="give --workload FILE, or --shape steady, bursty, low, uniform or bimodal for a first look",
         )  # fmt: skip
     if options.model_tag == "-" and any(text.partition("@")[0] == "-" for text in workload or ()):
-        raise InputError("standard input is read once", code="CG905", where="--workload", fix="name one of the files")
+        raise InputError("stdin is read once", code="CG905", where="--workload", fix="name one of the files")
 
 
 def _limits(graphs: str | None, memory: str | None, startup: str | None) -> Limits:

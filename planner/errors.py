@@ -44,6 +44,20 @@ class NoRoomError(InputError):
 NO_ROOM = frozenset(getattr(errno, name) for name in ("ENOSPC", "EDQUOT", "EFBIG", "EIO") if hasattr(errno, name))
 
 
+def cannot_read(error: Exception, shown: str, fix: str, *, code: str = "CG910") -> InputError:
+    """The error to raise where a file cannot be read; of one that is not there every command says the same.
+
+    Args:
+        error: an OSError, or a ValueError: the name is no path.
+        shown: the file's name, short and printable.
+        fix: what to give instead.
+    """
+    if isinstance(error, FileNotFoundError):
+        return InputError(f"{shown}: no such file or folder", code=code, where=shown, fix=fix)
+    reason = getattr(error, "strerror", None) or "no valid path"
+    return InputError(f"cannot read {shown}: {reason}", code=code, where=shown, fix=fix)
+
+
 def cannot_write(error: OSError | ValueError, shown: str, where: str, fix: str, *, kept: str = "") -> InputError:
     """The error to raise where a file cannot be written.
 
@@ -103,10 +117,10 @@ MUCH_LESS_LIKE = 0.2
 """A name so much less like than the best one is not suggested beside it."""
 
 
-def nearest(name: str, known: Iterable[str], count: int = 3) -> list[str]:
+def nearest(name: str, known: Iterable[str], count: int = 3, least: float = NEAR) -> list[str]:
     """The known names most like `name`, best first; case, `-`/`_` and leading dashes do not count.
 
-    Names that begin with it come before others.
+    Names that begin with it come before others. `least`: the likeness that a name has at least, 0 to 1.
     """
 
     def fold(text: str) -> str:
@@ -116,7 +130,7 @@ def nearest(name: str, known: Iterable[str], count: int = 3) -> list[str]:
     for item in known:
         folded.setdefault(fold(item), item)
     wanted = fold(name)
-    near = difflib.get_close_matches(wanted, folded, n=count, cutoff=NEAR)
+    near = difflib.get_close_matches(wanted, folded, n=count, cutoff=least)
     scores = [difflib.SequenceMatcher(None, item, wanted).ratio() for item in near]
     alike = [item for item, score in zip(near, scores, strict=True) if score >= scores[0] - MUCH_LESS_LIKE]
     return [folded[item] for item in sorted(alike, key=lambda item: not item.startswith(wanted))]
@@ -139,9 +153,9 @@ def clearly_nearest(name: str, known: Iterable[str]) -> str | None:
     return first if all(likeness(first) >= likeness(other) + CLEARLY for other in others) else None
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str | None:
+def did_you_mean(name: str, known: Iterable[str], least: float = NEAR) -> str | None:
     """A fix line that names the nearest known names, or None when nothing is near."""
-    near = nearest(name, known)
+    near = nearest(name, known, least=least)
     if not near:
         return None
     return f"did you mean {near[0]}?" if len(near) == 1 else f"did you mean one of {', '.join(near)}?"

@@ -22,7 +22,7 @@ TOKENS_NOT_REQUESTS = Rule(
     why="A decode batch holds 1 + num_speculative_tokens tokens a request, and a graph holds a number of tokens.",
     example="--max-num-seqs 6 --max-cudagraph-capture-size 6 with 3 draft tokens: 2 requests have no graph.",
     instead="Name max_num_seqs x (1 + num_speculative_tokens) as a size; a maximum is that, rounded up to a multiple of"
-    " 8, from 256 on of 16.",
+    " 8, from 256 on of 16, and on runner V1 one size further where 1 + num_speculative_tokens does not divide it.",
     source="vllm/config/vllm.py:2463-2557",
 )
 MAXIMUM_ADDS_NOTHING = Rule(
@@ -31,7 +31,8 @@ MAXIMUM_ADDS_NOTHING = Rule(
     why="Multiples of the decode query length are added to the default grid only, and a maximum off the grid is cut.",
     example="6 draft tokens, --max-num-seqs 6 --max-cudagraph-capture-size 42: the sizes end at 40, and 6 requests "
     "run without a graph.",
-    instead="Drop --max-cudagraph-capture-size, or name multiples of 1 + num_speculative_tokens as sizes.",
+    instead="Drop --max-cudagraph-capture-size, which is enough from 0.29 on, or name multiples of 1 +"
+    " num_speculative_tokens as sizes.",
     source="vllm/config/vllm.py:2463-2557",
 )
 HOLES = Rule(

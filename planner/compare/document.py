@@ -14,8 +14,8 @@ Top level:
     without_effect: rules at work in this deployment that changed though nothing came of it, as in notes.
     notes: [{release, code, kind, title, instead, facts}], or null with a deployment.
         facts: [{path, before, after}].
-    memory: {from, to, changes, new, gone}: what `cgplan plan` says at both ends; null where the model or the GPU is not
-        known, or a release refuses the deployment. from, to: {release, fits, starts, kv_tokens, deducted_bytes,
+    memory: {from, to, changes, new, gone}: what `cgplan plan` says at both ends; null where the weights of the model
+        are not known, or a release refuses the deployment. from, to: {release, fits, starts, kv_tokens, deducted_bytes,
         block_size, max_num_seqs_that_fits, findings}; changes: [{field, before, after, releases}]; new, gone: findings.
     assumptions, not_modelled: lines, as in the document of `cgplan resolve`.
 """

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from .. import releases
-from ..errors import InputError, nearest, shorten
+from ..errors import InputError, cannot_read, nearest, shorten
 from ..model_shape import ModelShape
 from .hf_architecture import registry
 from .hf_config import read_config, shape_of
@@ -118,11 +118,8 @@ def load_model(text: str, *, runner: str = "auto") -> ModelShape:
     if _fold(text) in _by_folded_id():
         return load(text, runner=runner)
     if _looks_like_path(text):
-        raise InputError(
-            f"cannot read {shown(text)}: No such file or directory",
-            code="CG910",
-            where=shown(text),
-            fix="give the model's directory, its config.json, or an id of `cgplan models`",
+        raise cannot_read(
+            FileNotFoundError(), shown(text), "give the model's directory, its config.json, or an id of `cgplan models`"
         )
     raise _unknown(text)
 

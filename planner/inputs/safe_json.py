@@ -9,7 +9,7 @@ from codecs import BOM_UTF8
 from pathlib import Path
 from typing import Any
 
-from ..errors import InputError
+from ..errors import InputError, cannot_read
 
 MAX_BYTES = 16 * 2**20
 """Largest configuration file that is read; the largest published ones are under 4 MiB."""
@@ -122,13 +122,7 @@ def _check(status: os.stat_result, path: Path) -> None:
 
 
 def _unreadable(error: Exception, path: Path) -> InputError:
-    reason = error.strerror if isinstance(error, OSError) and error.strerror else "no valid path"
-    return InputError(
-        f"cannot read {shown(path)}: {reason}",
-        code="CG910",
-        where=shown(path),
-        fix="give the model's directory, its config.json, or an id of the catalogue",
-    )
+    return cannot_read(error, shown(path), "give the model's directory, its config.json, or an id of the catalogue")
 
 
 def _too_large(path: Path) -> InputError:

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeGuard
 
-from ..errors import InputError, shorten
+from ..errors import InputError, cannot_read, shorten
 from ..weight_shape import Tensor
 from .safe_json import parse_object, read_object, shown
 
@@ -211,6 +211,4 @@ def _too_large(file: Path, what: str) -> InputError:
 
 
 def _unreadable(file: Path, error: Exception) -> InputError:
-    reason = error.strerror if isinstance(error, OSError) and error.strerror else "no valid path"
-    where = shown(file)
-    return InputError(f"cannot read {where}: {reason}", code="CG910", where=where, fix="give a folder that can be read")
+    return cannot_read(error, shown(file), "give a folder that can be read")

@@ -9,7 +9,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from ..errors import InputError, did_you_mean, shorten
+from ..errors import InputError, cannot_read, did_you_mean, shorten
 from ..light_dataclass import dataclass
 from .safe_json import exists, shown
 
@@ -102,8 +102,7 @@ def _load(path: Path, must_speak: bool) -> Settings | None:
         with path.open("rb") as file:
             raw = file.read(LARGEST + 1)
     except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise _wrong(f"cannot be read: {reason}", str(path), "give a readable file") from None
+        raise cannot_read(error, shown(path), "give a readable file", code="CG970") from None
     if len(raw) > LARGEST:
         raise _wrong("is larger than any settings", str(path), "give a cgplan.toml or a pyproject.toml")
     if own and b"cgplan" not in raw:

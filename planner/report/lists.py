@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from rich.console import Console
@@ -27,9 +27,12 @@ class Column(NamedTuple):
     right: bool = False
 
 
-def show_gpus(records: Iterable[Mapping[str, Any]], out: Console | None = None) -> None:
+def show_gpus(records: Sequence[Mapping[str, Any]], out: Console | None = None) -> None:
     """Print the GPU catalogue."""
     out = out or console()
+    if not records:
+        out.print(Text("No GPU of the catalogue matches; cgplan gpus lists them all."))
+        return
     rows, notes = [], []
     for record in records:
         name = record["aliases"][0]

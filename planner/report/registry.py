@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ..releases import SUPPORTED, holds
 from ..rules import all_rules
 from ..trace import Rule
-from .rules import FAMILIES, parts_of
+from .rules import FAMILIES, parts_of, source_of
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -68,8 +68,8 @@ def show(rules: Sequence[Rule], out: Console | None = None) -> None:
     for rule in rules:
         text = Text(rule.title)
         if not wide:
-            text.append(f"\n{_citation(rule)}", style="faint")
-        further = [Text(_citation(rule))] if wide else []
+            text.append(f"\n{source_of(rule)}", style="faint")
+        further = [Text(source_of(rule))] if wide else []
         table.add_row(rule.code, rule.since or "-", rule.until or "-", text, *further)
     out.print(table)
     out.print()
@@ -81,7 +81,7 @@ def markdown_table(rules: Sequence[Rule]) -> str:
     lines = ["| code | since | until | rule | source |", "|---|---|---|---|---|"]
     for rule in rules:
         title = rule.title.replace("|", "\\|")
-        lines.append(f"| {rule.code} | {rule.since or '-'} | {rule.until or '-'} | {title} | {_citation(rule)} |")
+        lines.append(f"| {rule.code} | {rule.since or '-'} | {rule.until or '-'} | {title} | {source_of(rule)} |")
     return "\n".join(lines) + "\n"
 
 
@@ -101,11 +101,6 @@ def pages(rules: Iterable[Rule]) -> str:
         lines += ["", f"### {rule.code}", "", f"**{rule.title}**", ""]
         lines += [f"- {name}: {text}" for name, text in parts_of(rule)]
     return "\n".join(lines) + "\n"
-
-
-def _citation(rule: Rule) -> str:
-    """file:line and release; a rule of cgplan itself has neither, and some name the release on their own."""
-    return rule.source if rule.source == "cgplan" or " @ " in rule.source else rule.citation
 
 
 def _count(rules: Sequence[Rule]) -> str:

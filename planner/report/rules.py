@@ -113,8 +113,8 @@ def show_list(out: Console | None = None) -> None:
 
 
 def source_of(rule: Rule) -> str:
-    """Where it stands in vLLM."""
-    return rule.source if ":" not in rule.source else f"{rule.citation.replace(' @ ', ' of vLLM ')}"
+    """`file:lines @ release` of vLLM. A rule of cgplan itself has neither, and some name the release on their own."""
+    return rule.source if ":" not in rule.source or " @ " in rule.source else rule.citation
 
 
 def releases_of(rule: Rule) -> str:

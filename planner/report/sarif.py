@@ -17,7 +17,7 @@ from ..inputs.launches.launch import Launch, Source
 from ..rules import all_rules
 from ..trace import RULES
 from .check_places import line_text, region, region_of
-from .check_results import NAMES, FileResult, forward
+from .check_results import LINE, NAMES, FileResult, forward
 from .rules import parts_of
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/os/schemas/sarif-schema-2.1.0.json"
@@ -137,7 +137,7 @@ def _region(line: int, column: int, end_line: int, end_column: int) -> dict[str,
 def artifact(name: str) -> dict[str, Any]:
     """Where a source is: relative to the working folder where it lies below it; what is no file has words only."""
     if name in NAMES:
-        return {"description": {"text": {"stdin": "standard input", "line": "a command line"}[NAMES[name]]}}
+        return {"description": {"text": "a command line" if name == LINE else NAMES[name]}}
     path = forward(name)
     if Path(path).is_absolute():
         return {"uri": Path(path).as_uri()}

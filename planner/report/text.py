@@ -40,7 +40,6 @@ ONE_MODE = (
     "the ranks of a model with experts run each step in one mode, padded to the largest of them; "
     "one eager rank makes all eager (CG613)"
 )
-SIGNS = {"error": "error", "warning": "warning", "info": "note"}
 
 
 class Screen(NamedTuple):
@@ -318,7 +317,7 @@ def _runs(size: int, unit: str, padded: int) -> str:
 def _show_findings(out: Console, resolution: Resolution) -> None:
     for finding in resolution.findings:
         out.print()
-        out.print(_line((SIGNS[finding.severity], finding.severity), (f" {finding.code}", "code")))
+        out.print(_line((finding.severity, finding.severity), (f" {finding.code}", "code")))
         out.print(Padding(_line((finding.message, "")), (0, 0, 0, 2)))
         if finding.fix:
             out.print(Padding(_line(("fix: ", "fix"), (as_option(as_fix(finding.fix)), "")), (0, 0, 0, 2)))

@@ -37,7 +37,7 @@ def show(out: Console, resolution: Resolution) -> None:
 def cited(source: str, release: str) -> str:
     """A place in vLLM's source. Lines are known of one release, which is said where it is not the one asked about."""
     place, mark, of = source.rpartition(" @ ")
-    return source if not mark or of == release else f"{place}, as of {of}"
+    return place if mark and of == release else source
 
 
 def shown(value: Any) -> str:

@@ -43,8 +43,9 @@ SPEC_CLIFF = Rule(
     why="The cap bounds tokens, and each request brings 1 + num_speculative_tokens of them.",
     example="3 draft tokens and 256 sequences on an H100: decode batches above 128 requests have no graph.",
     instead="Raise --max-cudagraph-capture-size to max_num_seqs x (1 + num_speculative_tokens), rounded up to a size of"
-    " the grid: multiples of 8, from 256 on of 16. The finding names it: 6 requests with 6 draft tokens need 48, as 42"
-    " ends at 40. Or name the multiples with --cudagraph-capture-sizes.",
+    " the grid: multiples of 8, from 256 on of 16; on runner V1 one size further where 1 + num_speculative_tokens does"
+    " not divide that. The finding names the least: 6 requests with 6 draft tokens need 48, as 42 ends at 40. Or name"
+    " the multiples with --cudagraph-capture-sizes.",
     source="vllm/config/vllm.py:2463-2470",
 )
 DECODE_WITHOUT_FULL = Rule(

@@ -83,7 +83,7 @@ def choose_with_reason(engine: Engine) -> tuple[Runner, str]:
     lacks = v2_lacks(engine)
     if lacks:
         return Runner.V1, f"Runner V2 does not support {', '.join(lacks)}."
-    return Runner.V2, "The default runner."
+    return Runner.V2, "the default runner"
 
 
 def _forces_v2(engine: Engine) -> bool:

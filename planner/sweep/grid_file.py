@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from .._version import __version__
-from ..errors import CgplanError, InputError, did_you_mean, shorten
+from ..errors import CgplanError, InputError, cannot_read, did_you_mean, shorten
 from ..inputs.catalogue import load_model
 from ..inputs.serve_args_flags import flag_table
 from ..model_shape import ModelShape
@@ -223,10 +223,7 @@ def _document(path: Path) -> dict[str, Any]:
         with path.open("rb") as file:
             raw = file.read(LARGEST + 1)
     except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise InputError(
-            f"cannot read {shown}: {reason}", code="CG910", where=shown, fix="give the TOML file of a grid"
-        ) from None
+        raise cannot_read(error, shown, "give the TOML file of a grid") from None
     if len(raw) > LARGEST:
         raise InputError(f"{shown} is larger than 1 MiB", code="CG914", where=shown, fix="give the TOML file of a grid")
     return _parsed(raw, shown, _toml())

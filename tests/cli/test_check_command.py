@@ -172,7 +172,7 @@ class TestStatus:
             ("--write", "give --fix --write"),
             ("--fix --write", "--fix prints the change"),
             ("--fix --output json", "--fix prints a diff"),
-            ("--settings none.toml", "No such file"),
+            ("--settings none.toml", "no such file"),
             ("--no-such-option", "unknown option"),
         ],
     )

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import io
+import os
 import shlex
+import signal
+import subprocess
 import sys
 import time
 from importlib.resources import files
@@ -11,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import hears_interrupts
 
 from cgplan.cli import demo
 from cgplan.cli.app import COMMANDS, run
@@ -196,6 +200,47 @@ def test_pause_without_a_terminal_does_not_wait(
 ) -> None:
     monkeypatch.setattr("builtins.input", lambda *words: pytest.fail("asked"))
     assert answer(capsys, "--pause")[0] == 0
+
+
+@pytest.mark.parametrize("number", [0, 2, 5])
+def test_ctrl_c_in_a_step_ends_the_tour(
+    number: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept, begun = demo._run, []
+
+    def run_one(step: Step) -> tuple[int, list[str]]:
+        begun.append(step)
+        if step is not STEPS[number]:
+            return kept(step)
+        with monkeypatch.context() as patch:
+            patch.setattr("cgplan.cli.app._invoke", interrupted)
+            return kept(step)
+
+    def interrupted(*words: object) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(demo, "_run", run_one)
+    status, out, err = answer(capsys)
+    assert (status, err) == (130, "interrupted\n")
+    assert begun == list(STEPS[: number + 1])
+    assert "cgplan --help" not in out
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGINT") or os.name == "nt", reason="needs signals")
+@pytest.mark.parametrize("shown", [1, 3])
+def test_ctrl_c_is_heard_while_a_step_runs(shown: int, tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "cgplan", "demo"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        cwd=tmp_path, preexec_fn=hears_interrupts,
+    )  # fmt: skip
+    assert process.stdout is not None
+    for line in process.stdout:
+        if line.startswith(f"{shown} of "):
+            break
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (130, "interrupted\n")
+    assert "cgplan --help" not in out
 
 
 def test_a_step_that_ends_otherwise_is_a_failure(

@@ -214,7 +214,6 @@ def test_the_memory_in_the_document(cgplan: Run) -> None:
     "line",
     [
         "diff --from 0.28 --to 0.29 --gpu h100",  # a dense 8B decoder: its weights are not said
-        "diff --from 0.28 --to 0.29 --model Qwen/Qwen3-8B",  # the GPU is assumed
         "diff --from 0.28 --to 0.29",
         "diff --from 0.31 --to 0.32 --gpu h100 --model Qwen/Qwen3-8B -cc.pass_config.enable_sp=true -tp 2",
     ],
@@ -222,3 +221,27 @@ def test_the_memory_in_the_document(cgplan: Run) -> None:
 def test_no_memory_where_too_little_is_known(cgplan: Run, line: str) -> None:
     assert json.loads(cgplan(f"{line} --json")[1])["memory"] is None
     assert "Memory, planned" not in cgplan(line)[1]
+
+
+def test_a_diff_that_plans_no_memory_for_want_of_weights_says_so(cgplan: Run) -> None:
+    line = "diff --from 0.28 --to 0.29 --gpu h100"
+    assert "Memory is not compared: the weights of the model are not known" in squeezed(cgplan(line)[1])
+    assert any("Memory is not compared" in one for one in json.loads(cgplan(f"{line} --json")[1])["assumptions"])
+    assert "Memory is not compared" not in squeezed(cgplan(f"{line} --model Qwen/Qwen3-8B")[1])
+
+
+def test_a_gpu_that_is_assumed_is_planned_for_as_plan_does(cgplan: Run) -> None:
+    ends = "diff --from 0.19 --to 0.20"
+    own = "vllm serve nvidia/NVIDIA-Nemotron-Nano-9B-v2 --gpu-memory-utilization 0.5"
+    assumed = json.loads(cgplan(f"{ends} --json -- {own}")[1])
+    named = json.loads(cgplan(f"{ends} --gpu h100 --json -- {own}")[1])
+    assert assumed["memory"] == named["memory"]
+    assert assumed["deployment"]["gpu"] == named["deployment"]["gpu"]
+    assert "Memory, planned at 0.19.1 and 0.20.2" in squeezed(cgplan(f"{ends} -- {own}")[1])
+
+
+@pytest.mark.parametrize("option", ["--vllm", "--assume-release"])
+def test_the_help_has_no_option_that_diff_refuses(cgplan: Run, option: str) -> None:
+    assert f"  {option} " not in cgplan("diff --help")[1]
+    assert f"  {option} " in cgplan("resolve --help")[1]
+    assert f"drop {option}" in cgplan(f"diff --from 0.28 {option} 0.29")[2]

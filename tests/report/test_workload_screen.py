@@ -56,7 +56,7 @@ def test_steps_by_mode_as_the_server_saw_them() -> None:
 def test_by_kind_by_engine_and_what_missed() -> None:
     text = screen(tables(), width=120)
     rows = {line.split("  ")[0]: line.split() for line in text.splitlines()}
-    assert rows["decode"][1:3] == ["740", "100.0"]
+    assert rows["decode"][1:3] == ["740", "100.0%"]
     assert rows["engine 1"][2] == "331"
     assert "65 (35), 540 (9), 1024 (4)" in text
     assert "above the largest captured size, 64 tokens (CG701)" in text

@@ -46,7 +46,7 @@ def test_weights(tmp_path: Path) -> None:
 def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"tokens,count\n8,3\n")))
     (found,) = read_traffic(["-"])
-    assert (found.name, found.workload.steps) == ("standard input", 3)
+    assert (found.name, found.workload.steps) == ("stdin", 3)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import NamedTuple
 
-from ...errors import InputError, did_you_mean, shorten
+from ...errors import InputError, cannot_read, did_you_mean, shorten
 from ..safe_json import shown
 from .launch import Source
 
@@ -51,8 +51,8 @@ def load(path: str | Path) -> Source:
     if name == "-":
         data = sys.stdin.buffer.read(MAX_BYTES + 1)
         if len(data) > MAX_BYTES:
-            raise _too_large("standard input")
-        return Source("-", _decoded(data, "standard input"))
+            raise _too_large("stdin")
+        return Source("-", _decoded(data, "stdin"))
     return Source(name, _decoded(_read(name), name))
 
 
@@ -267,11 +267,10 @@ def _missing(name: str) -> InputError:
     except (OSError, ValueError):
         siblings = []
     near = did_you_mean(base, siblings)
-    return InputError(
-        f"{shorten(name)}: no such file or folder",
-        code="CG910",
-        where=shown(name),
-        fix=near or "name a file, a folder, or - for standard input; a command line goes behind --",
+    return cannot_read(
+        FileNotFoundError(),
+        shorten(name),
+        near or "name a file, a folder, or - for stdin; a command line goes behind --",
     )
 
 

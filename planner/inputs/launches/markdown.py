@@ -1,4 +1,7 @@
-"""Code blocks of Markdown: shell commands, with or without a prompt, and manifests."""
+"""Code blocks of Markdown: shell commands, with or without a prompt, and manifests.
+
+A block that names no language is read where it has prompts or holds commands alone; else it is a screen or a drawing.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from typing import NamedTuple
 
 from ...errors import InputError
 from . import script
+from .commands_alone import all_commands
 from .launch import Launch, Reading, Remark, Source, first_line
 from .places import Places
 
@@ -46,7 +50,10 @@ def launches(source: Source) -> Reading:
         blank = blank or _VISIBLE.sub(" ", text)
         body = text[block.start : block.end]
         if block.language in SHELL:
-            body = _without_prompts(body)
+            without = _without_prompts(body)
+            if not block.language and without == body and not all_commands(body):
+                continue
+            body = without
         inside = Source(source.name, blank[: block.start] + body)
         try:
             reading = _read(inside, block.language)

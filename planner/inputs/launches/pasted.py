@@ -86,7 +86,7 @@ def _only(found: Sequence[Found], text: str) -> Found | None:
             f"{shorten(' '.join(text[: 2 * SHOWN].split()), SHOWN)!r} starts {len(found)} vLLM servers",
             code="CG905",
             where="the line",
-            fix="pass it as a file, or on standard input: cgplan check -",
+            fix="pass it as a file, or on stdin: cgplan check -",
         )
     return found[0] if found else None
 

@@ -94,7 +94,7 @@ def read_log(path_or_stream: Source, tap: Tap | None = None) -> StartupLog:
 
 def _name(source: Source) -> str:
     if source == "-":
-        return "standard input"
+        return "stdin"
     # A stream without a name is not shown by its address in memory, which differs each time.
     return str(source if isinstance(source, (str, Path)) else getattr(source, "name", "the log"))
 

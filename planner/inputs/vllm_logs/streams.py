@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
-from ...errors import InputError
+from ...errors import InputError, cannot_read
 from ..safe_json import shown
 from .zstd_frames import Frames
 
@@ -63,7 +63,7 @@ def chunks(source: Source, remarks: list[str]) -> Iterator[bytes]:
 @contextlib.contextmanager
 def _opened(source: Source) -> Iterator[tuple[IO[Any], str]]:
     if isinstance(source, str) and source == "-":
-        yield sys.stdin.buffer, "standard input"
+        yield sys.stdin.buffer, "stdin"
         return
     if not isinstance(source, (str, os.PathLike)):
         yield source, str(getattr(source, "name", "the log"))
@@ -77,10 +77,7 @@ def _opened(source: Source) -> Iterator[tuple[IO[Any], str]]:
             raise InputError(f"{name} is a device", code="CG986", where=name, fix="give a log file, or -")
         stream = path.open("rb", buffering=0)
     except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise InputError(
-            f"cannot read {name}: {reason}", code="CG986", where=name, fix="give a log file, or -"
-        ) from None
+        raise cannot_read(error, name, "give a log file, or -", code="CG986") from None
     with stream:
         yield stream, name
 
@@ -90,9 +87,7 @@ def _read(stream: IO[Any], name: str) -> Iterator[bytes]:
         while piece := stream.read(CHUNK):
             yield piece.encode("utf-8", "replace") if isinstance(piece, str) else bytes(piece)
     except OSError as error:
-        raise InputError(
-            f"cannot read {name}: {error.strerror or error}", code="CG986", where=name, fix="give a log file, or -"
-        ) from None
+        raise cannot_read(error, name, "give a log file, or -", code="CG986") from None
 
 
 def _head(pieces: Iterator[bytes]) -> bytes:

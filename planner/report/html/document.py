@@ -108,8 +108,7 @@ def _key(made: CapacityPlan, found: Sequence[Finding]) -> list[tuple[str, str]]:
     if time is not None:
         key.append(("Capture", f"about {time.best:.0f} s at the start"))
     numbers = {sign: sum(one.severity == sign for one in found) for sign in _ORDER}
-    names = {"error": "error", "warning": "warning", "info": "note"}
-    told = [counted(number, names[sign]) for sign, number in numbers.items() if number]
+    told = [counted(number, sign) for sign, number in numbers.items() if number]
     key.append(("Findings", ", ".join(told) or "none"))
     return key
 

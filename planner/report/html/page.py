@@ -19,7 +19,7 @@ POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri
 """What a browser may load: nothing."""
 MOST_PRINTED = 20
 """Rows of a folded table that is printed although nobody opened it."""
-SIGNS = {"error": "Error", "warning": "Warning", "info": "Note"}
+SIGNS = {"error": "Error", "warning": "Warning", "info": "Info"}
 
 
 def html(page: Page) -> str:

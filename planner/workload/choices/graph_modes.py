@@ -178,9 +178,13 @@ def _lean_words(bench: Bench, row: ModeRow) -> str:
     assert row.found is not None
     fewer = bench.chosen.graphs - row.found.point.graphs
     return (
-        f"With {row.asked} every step that was seen runs in the same kind of graph, and there are {fewer} graphs "
-        f"fewer. What was not seen in {bench.counted:,.0f} steps may lose its graph."
+        f"With {row.asked} every step that was seen runs in the same kind of graph, and there {_are(fewer)} fewer. "
+        f"What was not seen in {bench.counted:,.0f} steps may lose its graph."
     )
+
+
+def _are(graphs: int) -> str:
+    return "is 1 graph" if graphs == 1 else f"are {graphs} graphs"
 
 
 def _no_reason(bench: Bench, best: ModeRow | None, serving: list[ModeRow], doubt: str) -> str:

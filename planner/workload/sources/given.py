@@ -19,7 +19,7 @@ from .sources import MAX_BYTES, moments_of, named, read_text
 from .tap import StepTap
 
 WHERE = "--workload"
-STDIN = "standard input"
+STDIN = "stdin"
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ def read_given(given: Sequence[str]) -> tuple[Given, ...]:
     """
     asked = [named(text, WHERE) for text in given]
     if sum(name == "-" for name, _ in asked) > 1:
-        raise InputError("standard input is read once", code="CG905", where=WHERE, fix="give - once")
+        raise InputError("stdin is read once", code="CG905", where=WHERE, fix="give - once")
     read = [(name, weight, *_read(name)) for name, weight in asked]
     moments = moments_of([found for _, weight, found, _ in read if weight is None], WHERE)
     made = []

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import IO
 
-from ...errors import InputError, shorten
+from ...errors import InputError, cannot_read, shorten
 from ..document import FIELDS, unreadable
 from ..gathered import Gathered, Part, joined
 from .fetch import fetch, is_address
@@ -19,7 +19,8 @@ from .own_file import foreign_head, looks_like_csv, read_csv, read_json
 MAX_BYTES = 64 * 2**20
 """Largest text that is read; /metrics of a server with 64 engines has about 2 MiB."""
 
-STDIN = "standard input"
+STDIN = "stdin"
+FIX = "give a file, -, or an http:// address"
 MOST_WEIGHT = 1_000_000
 
 
@@ -37,7 +38,7 @@ def read_sources(given: Sequence[str]) -> Gathered:
                 code="CG905", where="--metrics", fix="leave out what stands behind the @; --workload takes weights",
             )  # fmt: skip
     if list(given).count("-") > 1:
-        raise InputError("standard input is read once", code="CG905", where="--metrics", fix="give - once")
+        raise InputError("stdin is read once", code="CG905", where="--metrics", fix="give - once")
     read = [read_text(*_text(name)) for name in given]
     moments = moments_of(read, "--metrics")
     found = [one for one in read if not isinstance(one, Snapshot)]
@@ -117,12 +118,12 @@ def _text(name: str) -> tuple[str, str]:
     try:
         kind = Path(name).stat().st_mode
         if stat.S_ISDIR(kind) or stat.S_ISBLK(kind):
-            raise _no_file(shown, "a directory" if stat.S_ISDIR(kind) else "a device")
+            what = "a directory" if stat.S_ISDIR(kind) else "a device"
+            raise InputError(f"cannot read {shown}: {what}", code="CG910", where=shown, fix=FIX)
         with open(os.open(name, os.O_RDONLY), "rb") as file:
             return _decoded(_bounded(file, shown)), shown
     except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or "no valid path"
-        raise _no_file(shown, reason) from None
+        raise cannot_read(error, shown, FIX) from None
 
 
 def _bounded(file: IO[bytes], where: str) -> bytes:
@@ -139,9 +140,3 @@ def _bounded(file: IO[bytes], where: str) -> bytes:
 
 def _decoded(data: bytes) -> str:
     return data.decode("utf-8", "replace")
-
-
-def _no_file(name: str, reason: str) -> InputError:
-    return InputError(
-        f"cannot read {name}: {reason}", code="CG910", where=name, fix="give a file, -, or an http:// address"
-    )
