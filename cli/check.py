@@ -35,7 +35,7 @@ says which GPU is here.
 Exit codes:
   0  no finding at or above --fail-on
   1  findings at or above --fail-on
-  2  bad usage, or a file that cannot be read
+  2  bad usage, a file that cannot be read, or nothing on stdin
 """
 FINDINGS = "Findings"
 MOST_LEFT = 20
@@ -85,7 +85,7 @@ def command(
         typer.Option(
             "--fail-on",
             metavar="SEVERITY",
-            help="error, warning, info or never: exit 1 on such a finding. Default: error.",
+            help="error, warning, info or never: exit 1 on such a finding.  [default: error]",
             rich_help_panel=FINDINGS,
             show_default=False,
         ),

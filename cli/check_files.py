@@ -152,6 +152,8 @@ class Checker:
 
     def source(self, source: Source, named: bool = True) -> FileResult:
         """Check the servers of one text."""
+        if source.name == STDIN and not source.text.strip("\ufeff \t\r\n\v\f"):
+            return FileResult(source.name, source, error=_nothing_came())
         try:
             reading = read(source)
         except CgplanError as error:
@@ -209,6 +211,16 @@ def _of_settings(error: CgplanError, options: DeploymentOptions, settings: Setti
             error.where = f"{settings.file}: {name.replace('_', '-')}"
             error.fix = error.fix or f"mend the setting, or give {FLAGS[name]}"
     return error
+
+
+def _nothing_came() -> InputError:
+    """An empty file may be meant; a pipe that brings nothing is one whose other end failed."""
+    return InputError(
+        "standard input is empty",
+        code="CG911",
+        where=STDIN,
+        fix="see why what feeds it wrote nothing, or name the file",
+    )
 
 
 def masked(file: FileResult) -> CgplanError | None:

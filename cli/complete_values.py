@@ -125,6 +125,7 @@ ARGUMENTS: dict[str, Maker] = {
     "diff": models,
     "backends": models,
     "models": models,
+    "gpus": gpus,
     "explain": codes,
     "schema": _documents,
     "completion": _shells,

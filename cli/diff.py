@@ -10,7 +10,7 @@ import typer
 from cgplan.errors import CgplanError, InputError
 from cgplan.releases import SUPPORTED
 
-from . import secrecy
+from . import environment, secrecy
 from .decorate import with_deployment
 from .options import DeploymentOptions, LaunchOption
 from .output_options import OUTPUT, JsonInPanelOption, MarkdownInPanelOption, check_one_form
@@ -126,7 +126,7 @@ def _start(text: str | None, launch: Launch | None) -> str:
 def _both(options: DeploymentOptions, launch: Launch | None, start: str, end: str) -> Both:
     """The deployment to compare, and the releases that do not take its line."""
     if launch is None:
-        return Both(deployment_of(options), {})
+        return Both(deployment_of(options, start), {})
     from cgplan.compare import releases_between
 
     return Both(*request_of_releases(launch, options, releases_between(start, end)))
@@ -161,7 +161,9 @@ def _compare(both: Both, first: str, last: str, as_json: bool, as_markdown: bool
     asked = both.asked
     found = compare(asked.deployment, first, last, both.refused)
     memory = _memory(both, found, options)
-    assumptions = asked.assumptions if asked.deployment.model.weights is not None else (*asked.assumptions, NO_WEIGHTS)
+    assumptions = [*asked.assumptions, *environment.ignored_later(asked.deployment.env, first, last)]
+    if asked.deployment.model.weights is None:
+        assumptions.append(NO_WEIGHTS)
     for one in found.snapshots:
         if one.error is not None:  # the changes have the same document
             one.values["startup"].update(secrecy.without_secrets(one.error).as_dict())

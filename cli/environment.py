@@ -54,8 +54,8 @@ def of_vllm(env: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in env.items() if name in given or name in READ or name.startswith("VLLM_")}
 
 
-def notes(env: Mapping[str, str]) -> list[str]:
-    """What is assumed of the environment, one line each."""
+def notes(env: Mapping[str, str], release: str) -> list[str]:
+    """What is assumed of the environment, one line each; of variables that the release ignores what CG811 says."""
     found = []
     here = sorted(name for name in os.environ if name in READ or name.startswith("VLLM_"))
     unread = [name for name in here if name not in env]
@@ -63,10 +63,31 @@ def notes(env: Mapping[str, str]) -> list[str]:
         found.append(f"Environment: {_listed(unread)} of this shell and not read; --env sets a variable.")
     elif not env:
         found.append("Environment: none of vLLM's variables is set; --env sets one, this shell's are not read.")
-    passed = [name for name in env if name not in READ]
+    ignored = _ignored(env, release)
+    found += [_of_ignored(name, release) for name in ignored]
+    passed = [name for name in env if name not in READ and name not in ignored]
     if passed:
         found.append(f"Environment: {_listed(passed)} not looked at; it is taken to leave CUDA graphs alone.")
     return found
+
+
+def ignored_later(env: Mapping[str, str], first: str, last: str) -> list[str]:
+    """Of the variables that the last of two releases ignores and the first does not, one line each."""
+    before = _ignored(env, first)
+    return [_of_ignored(name, last) for name in _ignored(env, last) if name not in before]
+
+
+def _of_ignored(name: str, release: str) -> str:
+    return f"Environment: {shorten(name, 60)} is set; vLLM {release} ignores it (CG811)."
+
+
+def _ignored(env: Mapping[str, str], release: str) -> list[str]:
+    """Those that vLLM had before the release, or has since."""
+    if not any(name.startswith("VLLM_") for name in env):
+        return []
+    from cgplan.check.environment_history import is_ignored
+
+    return [name for name in env if is_ignored(name, release)]
 
 
 def _listed(names: Iterable[str]) -> str:

@@ -42,6 +42,11 @@ class HelpfulCommand(TyperCommand):
                     check_not_empty(value, param.metavar or param.name.upper())
         return rest
 
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """As the first line has them: a name, in brackets where it may be left out."""
+        pieces: list[str] = super().collect_usage_pieces(ctx)
+        return [piece[1:-1] if piece.startswith("{") and piece.endswith("}") else piece for piece in pieces]
+
     def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)

@@ -15,7 +15,16 @@ from cgplan.errors import InputError, shorten
 
 from . import pasted
 from .decorate import with_deployment
-from .logs_metrics import MetricsOption, gather, show_workload, step_tap, workload_document, workload_markdown
+from .logs_metrics import (
+    NO_STEPS,
+    MetricsOption,
+    gather,
+    show_no_steps,
+    show_workload,
+    step_tap,
+    workload_document,
+    workload_markdown,
+)
 from .options import DeploymentOptions
 from .output_options import FailOnOption, JsonInPanelOption, MarkdownInPanelOption, check_one_form
 from .severities import SEVERITIES, severity
@@ -135,6 +144,8 @@ def command(
             if reports:
                 print()
             show_workload(gathered, resolution)
+        elif any(report.came_up for report in reports):
+            show_no_steps()
     if saved is not None:
         print(saved, file=sys.stderr if as_json or as_markdown else sys.stdout)
     worst = max((SEVERITIES.index(report.worst) for report in reports if report.worst is not None), default=-1)
@@ -272,3 +283,5 @@ def _print_markdown(
     if gathered is not None:
         print()
         print(workload_markdown(gathered, resolution), end="")
+    elif any(report.came_up for report in reports):
+        print(f"\n{NO_STEPS}")

@@ -66,6 +66,23 @@ def show_workload(gathered: Gathered, resolution: Resolution | None = None, out:
     show(gathered, resolution, out)
 
 
+NO_STEPS = (
+    "Steps: the log has none. A server that is started with --cudagraph-metrics logs how many ran in which graph; "
+    "--metrics reads /metrics."
+)
+
+
+def show_no_steps(out: Console | None = None) -> None:
+    """Say how to get the steps, of a server that came up and whose log has none."""
+    from rich.text import Text
+
+    from cgplan.report.console import console
+
+    out = out or console()
+    out.print()
+    out.print(Text(NO_STEPS))
+
+
 def workload_markdown(gathered: Gathered, resolution: Resolution | None = None) -> str:
     """The same as Markdown, a section that begins with a heading of level 2."""
     from cgplan.report.workload_markdown import section

@@ -80,7 +80,8 @@ def _named(error: CgplanError, options: DeploymentOptions) -> CgplanError:
         error.message = f"{error.where.rpartition('.')[0]} has no field {key}"
     elif section in SHORT and key:
         error.where = f"{SHORT[section]}.{key}"
-    error.message = error.message.removeprefix(f"{where}: ")
+    if error.where != where:
+        error.message = error.message.removeprefix(f"{where}: ")
     error.where = _of_two_ways(error.where, options)
     return error
 

@@ -35,7 +35,8 @@ Side effects: none; no file is written, no network is used. Without --gpu the dr
 
 Exit codes:
   0  it starts
-  1  it does not start by the best estimate, or a finding at or above --fail-on (by default an error)
+  1  it does not start by the best estimate, or a finding at or above --fail-on (by default an error); with --what-if
+     of the deployment as given, whose row stands first: the values are questions
   2  bad usage or input, or vLLM would refuse before it looks at memory
 """
 ASKED = "Questions"
@@ -43,7 +44,7 @@ ASKED = "Questions"
 _Text = Optional[str]  # noqa: UP045
 
 
-@with_deployment
+@with_deployment(refused=("num_gpu_blocks",))
 def command(
     options: MemoryFlagOptions,
     *,

@@ -128,6 +128,10 @@ def planned(
     if memory.weights is not None:
         request = replace(request, weights=_from_files(memory.weights, deployment))
     made = plan_of(deployment, request)
+    if options.assume_release is not None:
+        from cgplan.memory.older_release import for_release
+
+        made = for_release(made, options.vllm)
     if record is not None and request.known_of is None:
         assumptions += plan_record.held_against(record, made)
     return Planned(asked._replace(deployment=deployment), made, tuple(assumptions), record)

@@ -12,7 +12,7 @@ from cgplan import Deployment
 from cgplan.errors import CgplanError, InputError, did_you_mean, shorten
 from cgplan.memory.plan import CapacityPlan
 from cgplan.memory.request import MemoryRequest, check_sizes
-from cgplan.memory.what_if import Variant, outcomes
+from cgplan.memory.what_if import Variant, outcome, outcomes
 from cgplan.report.plan_text import WhatIf
 
 from . import machine, settings, values
@@ -20,6 +20,8 @@ from .options import DeploymentOptions
 from .quantities import share, size
 
 FLAG = "--what-if"
+AS_GIVEN = "as given"
+"""What the row of the deployment without the change is called."""
 MOST_VALUES = 10_000
 OF_MEMORY = ("gpu_memory_utilization", "kv_cache_memory_bytes", "kv_bytes")
 NOT_VARIED = ("model_tag", "env", "software", "assume_release", "gpu_memory_bytes", "gpus_per_node")
@@ -51,7 +53,8 @@ def what_if(made: CapacityPlan, text: str) -> WhatIf:
     problems = [one.problem for one in variants if isinstance(one.problem, InputError)]
     if len(problems) == len(variants):
         raise problems[0]
-    return WhatIf("--" + option.replace("_", "-"), outcomes(variants))
+    base = outcome(Variant(AS_GIVEN, made.deployment, made.request))
+    return WhatIf("--" + option.replace("_", "-"), outcomes(variants), base)
 
 
 def _check_known(option: str, name: str) -> None:

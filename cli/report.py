@@ -46,7 +46,7 @@ HTML, MARKDOWN = (".html", ".htm"), (".md", ".markdown")
 _Text = Optional[str]  # noqa: UP045
 
 
-@with_deployment
+@with_deployment(refused=("num_gpu_blocks",))
 def command(
     options: MemoryFlagOptions,
     *,

@@ -118,7 +118,7 @@ def _served(launch: Launch, options: DeploymentOptions, context: Context) -> Ask
     assumptions = [*where_from(launch), *asked.assumptions]
     if context.software is None:
         assumptions.append(machine.OFFICIAL_IMAGE)
-    assumptions += environment.notes(environment.of_vllm(deployment.env, context.env))
+    assumptions += environment.notes(environment.of_vllm(deployment.env, context.env), deployment.vllm)
     given = {name: getattr(deployment, name) for name in deployment.model_fields_set}
     assumptions += no_effect.notes(given, deployment.model)
     texts = tuple(sentence(text) for text in secrecy.lines_of(launch, assumptions))
@@ -126,8 +126,11 @@ def _served(launch: Launch, options: DeploymentOptions, context: Context) -> Ask
     return Asked(deployment, texts, ignored, deployment.model.name or "", deployment.gpu.name)
 
 
-def deployment_of(options: DeploymentOptions) -> Asked:
+def deployment_of(options: DeploymentOptions, release: str | None = None) -> Asked:
     """The deployment that the options describe.
+
+    Args:
+        release: that which the assumptions speak of, where it is not the deployment's.
 
     Raises:
         InputError: an option's value cannot be read or is not known.
@@ -144,7 +147,7 @@ def deployment_of(options: DeploymentOptions) -> Asked:
     fields["software"] = machine.software_of(options, assumptions)
     fields["env"] = values.pairs(options.env or (), "--env")
     environment.check(fields["env"])
-    assumptions += environment.notes(fields["env"])
+    of_environment = len(assumptions)
     if options.usage_context is None:
         assumptions.append("Started by `vllm serve` (usage context OPENAI_API_SERVER); --usage-context changes it.")
     fields.update(settings.sections(options, ignored))
@@ -152,6 +155,7 @@ def deployment_of(options: DeploymentOptions) -> Asked:
         settings.check_speculative(fields["speculative_config"], options)
     assumptions += no_effect.notes(fields, model)
     deployment = Deployment(**fields)
+    assumptions[of_environment:of_environment] = environment.notes(deployment.env, release or deployment.vllm)
     return Asked(
         deployment, tuple(sentence(text) for text in assumptions), tuple(ignored), model.name or "", fields["gpu"].name
     )
@@ -175,7 +179,7 @@ def _model(options: DeploymentOptions, assumptions: list[str]) -> ModelShape:
         found = _stand_in(name, options.runner or "auto") if error.code == "CG915" else None
         if found is None:
             raise
-        shape = f"the shape of {found.like} in the place of {found.name}"
+        shape = f"{found.instead} in the place of {found.name}"
         assumptions.append(f"Model: {shape}, which is neither here nor in the catalogue.")
         return found.shape
 

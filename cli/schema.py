@@ -3,19 +3,41 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated
+from importlib import import_module
+from typing import Annotated, Any
 
 import typer
 
 from cgplan.errors import InputError, did_you_mean
 
-DOCUMENTS = ("resolve", "check", "plan", "profile", "profile-dry-run", "logs", "workload", "tune", "error")
+MODULES = {
+    "resolve": "resolve.document_schema",
+    "check": "report.check_schema",
+    "plan": "memory.document_schema",
+    "profile": "memory.budget.measured_record",
+    "profile-dry-run": "memory.profile.needs_schema",
+    "logs": "report.logs_schema",
+    "workload": "workload.document_schema",
+    "tune": "workload.tune.tune_schema",
+    "sweep": "report.sweep_schema",
+    "diff": "report.diff_schema",
+    "backends": "report.backends_schema",
+    "rules": "report.lists_schema",
+    "explain": "report.lists_schema",
+    "models": "report.lists_schema",
+    "gpus": "report.lists_schema",
+    "error": "report.error_schema",
+}
+"""Each document and the module of cgplan that has its form."""
+ALIKE = {"explain": "rules"}
+"""Documents of one form."""
+DOCUMENTS = tuple(MODULES)
 
 EPILOG = """\
 Examples:
   cgplan schema resolve
   cgplan schema check
-  cgplan schema plan
+  cgplan schema sweep
   cgplan schema error
 
 Side effects: none.
@@ -32,7 +54,7 @@ def command(
         typer.Argument(
             metavar="DOCUMENT",
             help="resolve, check, plan, profile (a measured record), profile-dry-run, logs, workload (steps), tune, "
-            "or error: what --json prints on an error."
+            "sweep (one record), diff, backends, rules, explain, models, gpus, or error (what --json prints on one).",
         ),
     ] = "resolve",
 ) -> int:
@@ -44,23 +66,8 @@ def command(
             where="cgplan schema",
             fix=did_you_mean(document, DOCUMENTS) or f"give one of {', '.join(DOCUMENTS)}",
         )
-    if document == "error":
-        from cgplan.report.error_schema import json_schema
-    elif document == "check":
-        from cgplan.report.check_schema import json_schema
-    elif document == "plan":
-        from cgplan.memory.document_schema import json_schema
-    elif document == "logs":
-        from cgplan.report.logs_schema import json_schema
-    elif document == "workload":
-        from cgplan.workload.document_schema import json_schema
-    elif document == "tune":
-        from cgplan.workload.tune.tune_schema import json_schema
-    elif document == "profile":
-        from cgplan.memory.budget.measured_record import json_schema
-    elif document == "profile-dry-run":
-        from cgplan.memory.profile.needs_schema import json_schema
-    else:
-        from cgplan.resolve.document_schema import json_schema
-    print(json.dumps(json_schema(), indent=2))
+    module: Any = import_module(f"cgplan.{MODULES[document]}")
+    of_lists = module.__name__.endswith("lists_schema")
+    schema = module.json_schema(ALIKE.get(document, document)) if of_lists else module.json_schema()
+    print(json.dumps(schema, indent=2))
     return 0

@@ -32,13 +32,12 @@ Examples:
   cgplan sweep grid.toml --json | jq 'select(.starts == "yes") | .kv_tokens'
   cgplan sweep grid.toml --output records.jsonl --ray 10.0.0.1:6379
 
-Side effects: writes the files of --output, --csv and --measure; --measure loads GPUs, --ray uses the network. Started
-again with the same files, it goes on where it stopped.
+Side effects: writes the files of --output, --csv and --measure; --measure loads GPUs, --ray uses the network. Where it
+is interrupted, what is done is in --output; started again with the same files, it goes on there.
 
 Exit codes:
-  0    every deployment has a record; one that vLLM refuses is a record too
-  2    bad usage or input
-  130  interrupted; what is done is in --output
+  0  every deployment has a record; one that vLLM refuses is a record too
+  2  bad usage or input
 """
 MOST_JOBS = 1024
 

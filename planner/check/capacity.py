@@ -90,6 +90,9 @@ def _is_known(subject: Subject) -> bool:
     d = subject.deployment
     if d is None or subject.resolution is None or not gpu_is_known(subject):
         return False
+    named = subject.asked.served.model if subject.asked.served is not None else None
+    if named is not None and named.is_relative:
+        return False  # what does not fit may fit the model that is meant
     # A shape that stands in has weights where its name says how they are stored.
     return d.gpu.platform == "cuda" and d.model.weights is not None and d.model.runner_type == "generate"
 

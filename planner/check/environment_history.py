@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from ..releases.env_variables import read_elsewhere, readers, releases_with
+
 
 class Successor(NamedTuple):
     """What took the place of a variable.
@@ -66,3 +68,10 @@ REPLACED = {
 
 ALREADY_SO = {"VLLM_USE_V1": "1"}
 """Values that ask for what every release does."""
+
+
+def is_ignored(name: str, release: str) -> bool:
+    """Whether a variable is one of another release of vLLM, and this one does not read it: what CG811 reports."""
+    if name in readers(release) or name in read_elsewhere(release):
+        return False
+    return bool(releases_with(name)) or name in BEFORE_ALL

@@ -40,7 +40,7 @@ MANY_TOKENS = 8192
 
 NO_MARGIN = Rule(
     "CG520",
-    title="--gpu-memory-utilization leaves less than 0.5 GiB or 2 % of the GPU outside the budget.",
+    title="--gpu-memory-utilization leaves less than 0.5 GiB or 2% of the GPU outside the budget.",
     why="Capture with a full KV cache takes slightly more than estimated, and so do other processes.",
     example="0.98 on a laptop GPU with 22.4 GiB: 0.45 GiB are left, and capture runs out of memory.",
     instead="Use at most 0.98, and less on small GPUs.",
@@ -121,7 +121,7 @@ def deduction(subject: Subject) -> Deduction | None:
 
 
 def highest(subject: Subject) -> float:
-    """The highest utilization that leaves 0.5 GiB and 2 %, rounded down to hundredths."""
+    """The highest utilization that leaves 0.5 GiB and 2%, rounded down to hundredths."""
     d = subject.deployment
     share = LEAST_SHARE
     if d is not None and gpu_is_known(subject):

@@ -9,14 +9,13 @@ from .diagnostic import Hit
 from .places import place_of
 from .registry import check
 from .subject import Subject
-from .what_if import number_flag
 
 UNKNOWN_BLOCKS = Rule(
     "CG511",
     title="FULL graphs of a model with Mamba layers need as many cache blocks as max_num_seqs, and memory decides.",
     why="Each running sequence holds its state in one block; where there are fewer blocks vLLM does not start.",
     example="A 27B hybrid on one H100 with the default of 1024 sequences: 856 blocks, no start.",
-    instead="Give --max-num-seqs, at most the number of blocks that vLLM names.",
+    instead="Give --max-num-seqs, at most the number of blocks that vLLM, or `cgplan plan`, names.",
     source="vllm/config/compilation.py:1514-1535",
     since="0.20.2",
 )
@@ -32,14 +31,9 @@ def unknown_blocks(subject: Subject) -> Iterator[Hit]:
         return
     if d.num_gpu_blocks is not None or subject.is_given("max_num_seqs") or found.max_num_seqs < MANY_SEQUENCES:
         return
-    half = found.max_num_seqs // 2
-    flag, edits = number_flag(subject, "--max-num-seqs", half)
     yield Hit(
         f"vLLM does not start where the memory gives fewer than {found.max_num_seqs} Mamba cache blocks, "
         "one for each of max_num_seqs",
-        f"give --max-num-seqs, such as {half}, at most the number of blocks",
+        "ask `cgplan plan` with --gpu how many blocks there are, and give --max-num-seqs that much at most",
         place_of(subject, "--max-num-seqs"),
-        flag,
-        edits,
-        safe=False,
     )

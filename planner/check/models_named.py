@@ -33,9 +33,8 @@ def unknown_name(subject: Subject) -> Iterator[Hit]:
     if served is None or served.model is None or served.model.is_known:
         return
     named = served.model
-    shape = f"the shape of {named.like}" if named.like else named.stand_in
     near = f"; nearest: {', '.join(named.near)}" if named.near else ""
-    message = f"{shorten(named.name, 60)} is not in the catalogue: {shape} stands in for it{near}"
+    message = f"{shorten(named.name, 60)} is not in the catalogue: {named.instead} stands in for it{near}"
     yield Hit(message, SAY_MODEL, model_place(subject))
 
 

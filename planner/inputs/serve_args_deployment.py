@@ -185,9 +185,8 @@ class _Asked:
     def _named(self, name: str, runner: str, what: str) -> NamedModel:
         found = named_model(name, runner)
         if not found.is_known:
-            stands = f"the shape of {found.like}" if found.like else found.stand_in
             self.assumptions.append(
-                f"{what}: {stands} in the place of {found.name}, which is neither here nor in the catalogue."
+                f"{what}: {found.instead} in the place of {found.name}, which is neither here nor in the catalogue."
             )
         return found
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from ..errors import InputError, nearest, shorten
 from ..model_shape import ModelShape
 from .hf_weight_names import stored_by_name
+from .model_family import of_the_family
 from .safe_json import shown
 
 _QUANTISED = re.compile(
@@ -29,6 +30,7 @@ class NamedModel(NamedTuple):
         is_known: the shape is its own.
         like: the model of the catalogue whose shape stands in; None: a dense 8B decoder does, or none has to.
         near: models of the catalogue with a name much like it.
+        is_relative: what stands in is another model of the same family and size, whose shape may differ.
     """
 
     name: str
@@ -36,6 +38,14 @@ class NamedModel(NamedTuple):
     is_known: bool = True
     like: str | None = None
     near: tuple[str, ...] = ()
+    is_relative: bool = False
+
+    @property
+    def instead(self) -> str:
+        """The same with what it has in common with the model, as a part of a sentence."""
+        if self.like is None:
+            return self.stand_in
+        return f"the shape of {self.like}{', of the same family and size,' if self.is_relative else ''}"
 
     @property
     def stand_in(self) -> str:
@@ -65,14 +75,20 @@ def named_model(name: str, runner: str = "auto") -> NamedModel:
     except RuntimeError:  # ~NAME of a user who is not here
         pass
     like = _alike(name)
+    is_relative = like is None
+    if is_relative:
+        like = _relative(name)
     try:
         shape = load(like, runner=runner) if like is not None else None
     except InputError:  # vLLM's registry lacks it
         shape = None
     if like is not None and shape is not None:
-        if _short(like).casefold() != _short(name).casefold():
+        short = _short(name).casefold()
+        if _base(short) != short if is_relative else _short(like).casefold() != short:
             shape = _stored_as(shape, name)
-        return NamedModel(said, shape.model_copy(update={"name": said}), False, like)
+        return NamedModel(
+            said, shape.model_copy(update={"name": said}), False, like, _near(name) if is_relative else (), is_relative
+        )
     return NamedModel(said, ModelShape(name=said), False, None, _near(name))
 
 
@@ -107,6 +123,16 @@ def _alike(name: str) -> str | None:
         # Another organisation's quantised form of the same name may be stored in another way.
         return alike
     return by_short.get(short) or alike
+
+
+def _relative(name: str) -> str | None:
+    """The model of the catalogue that is of the same family and size, stored as published."""
+    from .catalogue import catalogue_names
+
+    by_short = {_short(model_id): model_id for model_id in reversed(catalogue_names())}
+    plain = [short for short in by_short if _base(short) == short]
+    found = of_the_family(_base(_short(name)), plain)
+    return by_short[found] if found is not None else None
 
 
 def _short(name: str) -> str:

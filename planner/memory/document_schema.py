@@ -113,6 +113,7 @@ class OutcomePart(_Part):
     """What becomes of a variant, by best values."""
 
     fits: bool
+    starts: Literal["yes", "no", "unsure"] = Field(description="yes and no hold within the bounds of every estimate")
     kv_bytes: int | None
     num_gpu_blocks: int | None
     kv_tokens: int | None

@@ -25,6 +25,7 @@ from .budget.estimate_rules import IMPLAUSIBLE, SUGGESTED_TWICE
 from .budget.measured import Measured
 from .budget.rules import NOT_THE_MODELS, WEIGHTS
 from .budget.weights import Weights
+from .capture_seconds import capture_seconds
 from .estimates import Interval, exactly
 from .graphs.memory import GraphMemory
 from .kv.cache import keeps_windows, kv_cache
@@ -33,6 +34,7 @@ from .levers import LEAST_LENGTH
 from .limits import RequestsOfLength, check_start, least_utilization, requests_by_length
 from .reach import longest_model_len, most_requests
 from .request import MemoryRequest, check_sizes, make_budget
+from .thin_margin import thin_margin
 from .verdict import in_given_bytes, surely_starts, with_loading
 
 
@@ -211,6 +213,8 @@ def plan_of(
         # A server that does not start suggests nothing.
         own = tuple(finding for finding in own if finding.code != SUGGESTED_TWICE.code)
     first = () if made.fits else tuple(found.code for found in own if found.code == IMPLAUSIBLE.code)
+    if advise and made.starts == "yes":
+        own = (*own, *thin_margin(deployment, request, resolution, budget))
     made = replace(made, findings=_pressing([*verdict.findings, *notes, *own, *_of_files(request)], first))
     return _advised(made) if advise else made
 
@@ -289,7 +293,7 @@ def capture_time(made: CapacityPlan) -> CaptureTime | None:
         seconds = round(known_of.capture_seconds, 1)
         return CaptureTime(seconds, seconds, seconds, None, known_of.source)
     known = table("capture_time")
-    low, best, high = (round(graphs * seconds, 1) for seconds in known["seconds_a_graph"])
+    low, best, high = capture_seconds(made.deployment, graphs)
     least, middle, most = known["share_of_start"]
     return CaptureTime(low, best, high, (least, middle, most), known["basis"])
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from ..deployment import Deployment
 from ..errors import CgplanError
@@ -18,11 +18,11 @@ from ..vocabulary import CUDAGraphMode
 from .budget.budget import Budget
 from .estimates import MIB
 from .graphs.savings import Change, changes, in_place_of_sizes, size_fields
-from .limits import broken_by_best, constraints
+from .limits import broken_by_best, check_start, constraints
 from .override_room import override_findings, override_in
 from .plan import CapacityPlan, capacity_in
 from .request import MemoryRequest, check_sizes, make_budget
-from .verdict import LOADING_FAILS
+from .verdict import LOADING_FAILS, with_loading
 
 WORTH_SAYING = MIB
 """Less than this for the KV cache is no gain."""
@@ -46,17 +46,20 @@ class Outcome:
     Attributes:
         name: of the variant.
         fits: whether it starts.
+        starts: "yes" and "no" hold within the bounds of every estimate; "unsure": they differ.
         kv_bytes: of the stage with the least; None: vLLM refuses before.
-        num_blocks, tokens, max_concurrency, max_model_len: of the KV cache; where the full length does not fit, of the
-            longest that does. None: there is no KV cache.
+        num_blocks, tokens, max_model_len: of the KV cache; where the full length does not fit, of the longest that
+            does. None: there is no KV cache.
+        max_concurrency: requests at once of the length that is asked for; None: it does not start.
         graphs: of the target model, number of.
         graph_bytes: what capture takes; None where the bytes of the KV cache were given.
         deducted_bytes: vLLM's estimate for the graphs that the KV cache gives up.
-        why_not: code and message of what keeps it from starting, or ("", "").
+        why_not: code and message of what keeps it from starting, or may, or ("", "").
     """
 
     name: str
     fits: bool
+    starts: Literal["yes", "no", "unsure"]
     kv_bytes: int | None = None
     num_blocks: int | None = None
     tokens: int | None = None
@@ -88,7 +91,7 @@ def outcomes(variants: Iterable[Variant]) -> tuple[Outcome, ...]:
 
 
 def _refused(name: str, error: CgplanError | None) -> Outcome:
-    return Outcome(name, False, why_not=("", "") if error is None else (error.code, error.message))
+    return Outcome(name, False, "no", why_not=("", "") if error is None else (error.code, error.message))
 
 
 def _outcome(name: str, deployment: Deployment, request: MemoryRequest) -> Outcome:
@@ -112,20 +115,30 @@ def _outcome(name: str, deployment: Deployment, request: MemoryRequest) -> Outco
         room = override_in(deployment, available, held.cache)
     errors += [(found.code, found.message) for found in room]
     errors += [(found.code, found.message) for found in held.broken]
+    why_not = errors[0] if errors else ("", "")
+    starts: Literal["yes", "no", "unsure"] = "no" if errors else "yes"
+    if budget is not None:
+        verdict = check_start(deployment, resolution, budget, auto_fit=request.auto_fit)
+        verdict = with_loading(verdict, resolution)
+        starts = verdict.starts
+        if not errors:
+            may = [found for found in verdict.findings if found.severity == "warning"]
+            why_not = (may[0].code, may[0].message) if may and starts == "unsure" else why_not
     plan = held.cache.plan if held.cache is not None else None
     held_bytes = [stage.held.best for stage in budget.stages] if budget is not None else available
     return Outcome(
         name=name,
         fits=not errors,
+        starts=starts,
         kv_bytes=min(held_bytes),
         num_blocks=plan.num_blocks if plan is not None else None,
         tokens=plan.tokens if plan is not None else None,
-        max_concurrency=plan.max_concurrency if plan is not None else None,
+        max_concurrency=plan.max_concurrency if plan is not None and not errors else None,
         max_model_len=plan.max_model_len if plan is not None else None,
         graphs=resolution.graph_count(),
         graph_bytes=graph_bytes,
         deducted_bytes=deducted,
-        why_not=errors[0] if errors else ("", ""),
+        why_not=why_not,
     )
 
 
@@ -182,13 +195,15 @@ def _with_layers_of(made: CapacityPlan, name: str, deployment: Deployment) -> Ou
     errors = [(found.code, found.message) for found in budget.findings if found.severity == "error"]
     if held.refusal is not None:
         errors.append((held.refusal.code, held.refusal.message))
+    unsure = any(found.severity == "warning" for found in budget.findings)
     return Outcome(
         name=name,
         fits=not errors,
+        starts="no" if errors else "unsure" if unsure else "yes",
         kv_bytes=min(available),
         num_blocks=held.plan.num_blocks if held.plan is not None else None,
         tokens=held.plan.tokens if held.plan is not None else None,
-        max_concurrency=held.plan.max_concurrency if held.plan is not None else None,
+        max_concurrency=held.plan.max_concurrency if held.plan is not None and not errors else None,
         max_model_len=held.plan.max_model_len if held.plan is not None else None,
         graphs=resolution.graph_count(),
         graph_bytes=budget.tightest.graphs.best,

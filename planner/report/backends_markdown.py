@@ -13,7 +13,7 @@ def as_markdown(table: SupportTable, model: str, gpu: str) -> str:
 
 
 def _lines(table: SupportTable, model: str, gpu: str) -> Iterator[str]:
-    yield f"# Attention backends of vLLM {table.vllm_version}"
+    yield f"# Attention backends: vLLM {table.vllm_version}"
     yield ""
     yield f"{_cell(model or 'a dense 8B decoder')} on {_cell(gpu)}."
     yield ""

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from ..check.diagnostic import Diagnostic
 from .check_places import region_of
-from .check_results import LINE, FileResult, LaunchResult, Origin, Summary, shown_name, summary
+from .check_results import LINE, FileResult, LaunchResult, Origin, Summary, shown_name, summary, to_paste
 from .words import counted
 
 MOST_ROWS = 200
@@ -21,12 +21,18 @@ _SPECIAL = re.compile(r"([\\`*_\[\]|~])")
 def page(files: Sequence[FileResult]) -> str:
     """The page."""
     counts = summary(files)
-    lines = [f"### cgplan check: {_headline(counts)}", ""]
-    found = [(file, one) for file in files for one in file.all()]
-    found.sort(key=lambda pair: ORDER.index(pair[1].severity))
+    lines = [f"# Check: {_headline(counts)}", ""]
+    found = [
+        (file, one, to_paste(one, launch.diagnostics))
+        for file in files
+        for launch in file.launches
+        for one in launch.diagnostics
+    ]
+    found += [(file, one, one.flag) for file in files for one in file.diagnostics]
+    found.sort(key=lambda row: ORDER.index(row[1].severity))
     if found:
         lines += ["| | where | code | what | fix |", "|---|---|---|---|---|"]
-        lines += [_row(file, one) for file, one in found[:MOST_ROWS]]
+        lines += [_row(*row) for row in found[:MOST_ROWS]]
         lines += _more(len(found) - MOST_ROWS)
         lines.append("")
     errors = [(file, file.error) for file in files if file.error is not None]
@@ -59,13 +65,13 @@ def _headline(counts: Summary) -> str:
     return f"{'nothing to say of' if unreadable else 'all good,'} {scope}{unreadable}"
 
 
-def _row(file: FileResult, one: Diagnostic) -> str:
+def _row(file: FileResult, one: Diagnostic, flag: str | None) -> str:
     mask = file.secrets.mask
     where = file.shown
     if one.at is not None:
         where = f"{shown_name(one.at.source.name)}:{region_of(one.at).line}"
     fix = [_plain(mask(one.fix))] if one.fix else []
-    fix += [_code(mask(one.flag))] if one.flag else []
+    fix += [_code(mask(flag))] if flag else []
     cells = (one.severity, _code(where), one.code, _plain(mask(one.message)), "<br>".join(fix))
     return f"| {' | '.join(cells)} |"
 

@@ -139,6 +139,23 @@ def summary(files: Sequence[FileResult]) -> Summary:
     )
 
 
+def to_paste(one: Diagnostic, beside: Sequence[Diagnostic]) -> str | None:
+    """The corrected flag of a finding, for people.
+
+    None where another finding of the launch has a value of the same flag with all of this one's in it: only that one
+    is right for both.
+    """
+    if one.flag is None:
+        return None
+    name, *values = one.flag.replace("=", " ", 1).split()
+    for other in beside:
+        if other.flag is not None and other.flag.startswith(name):
+            also, *more = other.flag.replace("=", " ", 1).split()
+            if also == name and set(values) < set(more):
+                return None
+    return one.flag
+
+
 def passed_over(files: Sequence[FileResult]) -> str | None:
     """How many files were passed over, and why: "3 files were passed over: 2 templates, 1 not UTF-8"."""
     reasons = Counter(file.passed_over for file in files if file.passed_over is not None)

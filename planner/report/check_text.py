@@ -9,7 +9,7 @@ from ..check.diagnostic import Diagnostic
 from ..inputs.launches.launch import Remark
 from .check_lines import Line, is_screen, width, wrapped, write
 from .check_places import region_of
-from .check_results import LINE, FileResult, LaunchResult, Origin, Summary, passed_over, shown_name, summary
+from .check_results import LINE, FileResult, LaunchResult, Origin, Summary, passed_over, shown_name, summary, to_paste
 from .words import counted
 
 INDENT = "  "
@@ -72,15 +72,15 @@ def _file(file: FileResult, style: Style, alone: bool) -> Iterator[list[Line]]:
         if not style.quiet and (style.assumptions or not in_summary):
             yield [_server(file, launch), *(_assumptions(file, launch, style) if style.assumptions else ())]
         for one in launch.diagnostics:
-            yield list(_diagnostic(file, one, style))
+            yield list(_diagnostic(file, one, to_paste(one, launch.diagnostics), style))
     for one in file.diagnostics:
-        yield list(_diagnostic(file, one, style))
+        yield list(_diagnostic(file, one, one.flag, style))
     if not style.quiet and not file.launches:  # of a file with servers they are findings
         for remark in file.remarks:
             yield list(_remark(file, remark, style))
 
 
-def _diagnostic(file: FileResult, one: Diagnostic, style: Style) -> Iterator[Line]:
+def _diagnostic(file: FileResult, one: Diagnostic, flag: str | None, style: Style) -> Iterator[Line]:
     from .check_excerpt import excerpt
 
     mask = file.secrets.mask
@@ -97,8 +97,8 @@ def _diagnostic(file: FileResult, one: Diagnostic, style: Style) -> Iterator[Lin
     pad = " " * (gutter + 1)
     if one.fix:
         yield from wrapped(((pad, ""), ("fix: ", "fix")), mask(one.fix), "", gutter + 6, room)
-    if one.flag:
-        yield (pad, ""), ("= ", "fix"), (mask(one.flag), "head")
+    if flag:
+        yield (pad, ""), ("= ", "fix"), (mask(flag), "head")
     for related in one.related:
         place = region_of(related.at)
         where = f"{shown_name(related.at.source.name)}:{place.line}:{place.column}: "

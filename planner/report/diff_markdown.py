@@ -24,7 +24,7 @@ def comparison_page(
 ) -> str:
     """What changes for one deployment. `memory`: what its plans say; None: they are not known."""
     lines = [
-        f"# vLLM {comparison.first.release} → {comparison.last.release}",
+        f"# Releases: vLLM {comparison.first.release} → {comparison.last.release}",
         "",
         f"{cell(gpu)}, {cell(model or 'a dense 8B decoder')}. {words.headline(comparison, memory)}",
     ]
@@ -46,7 +46,7 @@ def comparison_page(
 
 def notes_page(first: str, last: str, notes: Sequence[Note]) -> str:
     """The rules and facts that changed, without a deployment."""
-    lines = [f"# vLLM {first} → {last}: rules that changed"]
+    lines = [f"# Rules that changed: vLLM {first} → {last}"]
     if not notes:
         lines += ["", "Nothing that cgplan knows of."]
     release = ""

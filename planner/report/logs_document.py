@@ -126,6 +126,15 @@ def _rank(rank: Rank) -> dict[str, Any]:
         "suggested_kv_bytes": rank.suggested_kv_bytes,
         "suggested_full_kv_bytes": rank.suggested_kv_bytes_full,
         "graphs": [{"kind": one.kind, "graphs": one.graphs, "largest": one.largest} for one in rank.profiled],
+        "samples": [
+            {
+                "kind": one.mode,
+                "first_bytes": one.first_bytes,
+                "graphs": one.graphs,
+                "per_graph_bytes": one.per_graph_bytes,
+            }
+            for one in rank.samples
+        ],
         "captured": [
             {"kind": one.kind, "graphs": one.graphs, "of": one.total, "name": one.name} for one in rank.captured
         ],
@@ -179,7 +188,7 @@ def _plan(found: Comparison) -> dict[str, Any]:
 
 
 def _row(row: Row) -> dict[str, Any]:
-    part = 100 if row.unit == "times" else 1
+    part = {"times": 100, "seconds": 10}.get(row.unit, 1)
     planned = row.planned
     return {
         "name": row.key,

@@ -12,7 +12,7 @@ from . import logs_words as words
 from .logs_plan_rows import agreed, plan_rows
 from .logs_secrets import LogSecrets
 from .markdown_table import cell, table
-from .words import as_option, sentence
+from .words import as_option, counted, sentence
 
 
 def page(log: StartupLog, reports: Sequence[StartReport], secrets: LogSecrets) -> str:
@@ -30,7 +30,7 @@ class _Page:
         return cell(self.secrets.text(text))
 
     def of(self, log: StartupLog, reports: Sequence[StartReport]) -> str:
-        lines = ["# Start of vLLM" if len(reports) == 1 else "# Starts of vLLM"]
+        lines = [f"# Log: {counted(len(reports), 'start')} of vLLM"]
         if not reports:
             lines += ["", "The log has no start of vLLM."]
         for report in reports:

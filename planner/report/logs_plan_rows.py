@@ -65,7 +65,7 @@ def _range_row(rows: Sequence[Row], ranks: int) -> tuple[str, ...]:
         _span(first, [one.best for one in planned]),
         bounds,
         _span(first, [row.measured for row in rows if row.measured is not None]),
-        f"{off[0]} to {off[-1]} %" if off and worst != "exact" else "",
+        f"{off[0]} to {off[-1]}%" if off and worst != "exact" else "",
         worst if outside >= count else f"{worst} ({outside} of {count})",
     )
 
@@ -80,12 +80,14 @@ def _plan_row(row: Row, ranks: int) -> tuple[str, ...]:
     if row.planned is None or row.measured is None:
         return name, row.said, "", row.found, "", row.verdict
     bounds = "" if row.planned.is_exact else f"{amount(row, row.planned.low)}–{amount(row, row.planned.high)}"
-    off = f"{row.percent:+.1f} %" if row.percent is not None and row.verdict != "exact" else ""
+    off = f"{row.percent:+.1f}%" if row.percent is not None and row.verdict != "exact" else ""
     return name, amount(row, row.planned.best), bounds, amount(row, row.measured), off, row.verdict
 
 
 def amount(row: Row, value: float) -> str:
-    """A value in the row's unit; bytes as GiB."""
+    """A value in the row's unit; bytes as GiB, seconds whole from 1 on."""
     if row.unit == "bytes":
         return f"{value / GIB:.2f}"
+    if row.unit == "seconds":
+        return f"{value / 10:.{int(value < 10)}f}"
     return f"{value / 100:.2f}" if row.unit == "times" else f"{value:,.0f}"

@@ -45,6 +45,15 @@ class ProfiledPart(_Part):
     largest: int | None
 
 
+class SamplePart(_Part):
+    """What vLLM measured for its estimate of one kind: the first of `graphs`, and each of the others; bytes."""
+
+    kind: str
+    first_bytes: int
+    graphs: int
+    per_graph_bytes: int
+
+
 class CapturedPart(_Part):
     """A progress bar: `graphs` of `of`."""
 
@@ -81,6 +90,7 @@ class RankPart(_Part):
     suggested_kv_bytes: int | None
     suggested_full_kv_bytes: int | None
     graphs: list[ProfiledPart]
+    samples: list[SamplePart]
     captured: list[CapturedPart]
     attention_backends: list[str]
 
@@ -137,7 +147,7 @@ class RowPart(_Part):
     """
 
     name: str
-    unit: Literal["bytes", "tokens", "blocks", "times", "graphs"] | None
+    unit: Literal["bytes", "tokens", "blocks", "times", "seconds", "graphs"] | None
     ranks: list[str]
     low: float | None
     best: float | None

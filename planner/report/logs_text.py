@@ -151,7 +151,7 @@ def _show_findings(out: Console, findings: Sequence[Finding], secrets: LogSecret
 def _show_finding(out: Console, finding: Finding, secrets: LogSecrets) -> None:
     out.print()
     line = Text()
-    line.append("note" if finding.severity == "info" else finding.severity, style=finding.severity)
+    line.append(finding.severity, style=finding.severity)
     line.append(f" {finding.code}", style="code")
     if finding.where:
         line.append(f"  {secrets.text(finding.where)}", style="faint")

@@ -12,6 +12,7 @@ from ..startup.corrected import common
 from ..startup.diagnosis import died_at_work, unfinished
 from ..startup.known import GIB, deducts, gib, release_of, transient
 from ..startup.record import Captured, Rank, Start, StartupLog
+from .logs_estimate import sample_rows, support_line
 from .words import counted
 
 RANK_HEAD = ("rank", "free", "asked for", "weights", "peak", "outside torch", "graphs est.", "graphs", "KV cache")
@@ -132,6 +133,8 @@ def facts(report: StartReport) -> list[tuple[str, str]]:
     backends = dict.fromkeys(name for rank in start.ranks for name in rank.attention_backends)
     named = [*backends, f"runner {start.runner}" if start.runner else ""]
     rows.append(("Attention", ", ".join(part for part in named if part)))
+    rows.append(("", support_line(report, list(backends))))
+    rows += sample_rows(start)
     return [(name, text) for name, text in rows if text]
 
 

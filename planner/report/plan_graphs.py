@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from ..errors import as_fix
 from ..memory.budget.suggestion import suggestion
 from ..memory.estimates import MIB, Interval
-from ..memory.plan import CapacityPlan, capacity_in, capture_time, vllm_estimate
+from ..memory.plan import CapacityPlan, CaptureTime, capacity_in, capture_time, vllm_estimate
 from ..memory.start_time import start_time
 from ..vocabulary import CUDAGraphMode
 from .plan_words import gib, signed
@@ -82,11 +82,21 @@ def time_line(made: CapacityPlan) -> str:
     other = "" if "H100" in made.deployment.gpu.name else f"; {made.deployment.gpu.name} was not measured"
     if found.share is None:
         return f"Capture takes {found.best:.1f} s, as measured."
+    if found.best < 1:
+        # So few graphs are no share of a start that was seen.
+        return f"Capture takes {seconds_of_capture(found)}, going by {found.basis}{other}."
     least, middle, most = found.share
     return (
         f"Capture takes about {found.best:.0f} s ({found.low:.0f} to {found.high:.0f}), {middle:.0%} of the engine's"
         f" start ({least:.0%} to {most:.0%}), going by {found.basis}{other}."
     )
+
+
+def seconds_of_capture(found: CaptureTime) -> str:
+    """The time in words; what is below a second is not rounded to none."""
+    if found.best >= 1:
+        return f"about {found.best:.0f} s"
+    return "less than 1 s" if found.high < 1 else f"less than {found.high:.0f} s"
 
 
 def before_capture(made: CapacityPlan) -> str:

@@ -44,7 +44,8 @@ def page(
     if what_if is not None:
         outcomes = [words.outcome_row(one.name, one) for one in what_if.outcomes]
         lines += ["", "## What if", "", *table((what_if.flag, *words.OUTCOME_HEAD), outcomes, right=range(2, 8))]
-        said = [f"- {cell(sentence(text))}" for text in words.taken_off(what_if.outcomes)]
+        notes = (*words.meant(what_if.outcomes), *words.taken_off(what_if.outcomes))
+        said = [f"- {cell(sentence(text))}" for text in notes]
         lines += ["", *said] if said else []
     for title, items in (("Assumed", assumptions), ("Not modelled", not_modelled)):
         listed = [f"- {cell(sentence(item))}" for item in items]
@@ -57,7 +58,7 @@ def compared_page(
     first: CapacityPlan, second: CapacityPlan, titles: Sequence[Titles], of_record: Iterable[str] = ()
 ) -> str:
     """Two deployments side by side."""
-    lines = ["# Memory of two deployments", ""]
+    lines = ["# Memory: two deployments", ""]
     for name, plan, title in zip(("A", "B"), (first, second), titles, strict=True):
         lines.append(f"- {name}: {cell(title.line(plan.resolution.vllm_version))}")
     lines += ["", *table(("", "A", "B", "B - A"), compared_rows(first, second), right=(1, 2, 3))]

@@ -42,10 +42,11 @@ class Titles(NamedTuple):
 
 
 class WhatIf(NamedTuple):
-    """A flag, and what becomes of each of its values."""
+    """A flag, what becomes of each of its values, and of the deployment as it was given."""
 
     flag: str
     outcomes: Sequence[Outcome]
+    base: Outcome
 
 
 def show(
@@ -88,19 +89,20 @@ def show_what_if(found: WhatIf, title: str, assumptions: Iterable[str] = (), out
     out.print(Text(found.flag, style="key"))
     out.print()
     head = ("value", *words.OUTCOME_HEAD)
-    rows = [words.outcome_row(one.name, one) for one in found.outcomes]
+    shown = (found.base, *found.outcomes)
+    rows = [words.outcome_row(one.name, one) for one in shown]
     kept = _columns_that_fit(head, rows, out.width, words.LEAST_TOLD)
     if kept:
         table = _table([head[at] for at in kept], left=2)
-        for one, cells_of in zip(found.outcomes, rows, strict=True):
+        for one, cells_of in zip(shown, rows, strict=True):
             row = [Text(cells_of[at]) for at in kept]
-            row[1].stylize("" if one.fits else "error")
+            row[1].stylize({"yes": "", "unsure": "warning"}.get(one.starts, "error"))
             table.add_row(*row)
         out.print(table)
     else:
         _show_stacked(out, head, rows)
-    reasons = {one.why_not for one in found.outcomes if one.why_not[0]}
-    show_list(out, "To know", words.taken_off(found.outcomes))
+    reasons = {one.why_not for one in shown if one.why_not[0]}
+    show_list(out, "To know", [*words.meant(shown), *words.taken_off(found.outcomes)])
     show_list(out, "Why not", [f"{code}: {message}" for code, message in sorted(reasons)[:MOST_REASONS]])
     show_list(out, "Assumed", assumptions)
 
@@ -226,7 +228,7 @@ def show_findings(out: Console, findings: Sequence[Finding]) -> None:
     for finding in findings:
         out.print()
         line = Text()
-        line.append("note" if finding.severity == "info" else finding.severity, style=finding.severity)
+        line.append(finding.severity, style=finding.severity)
         line.append(f" {finding.code}", style="code")
         out.print(line)
         out.print(Padding(Text(finding.message), (0, 0, 0, 2)))

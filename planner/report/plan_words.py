@@ -48,6 +48,10 @@ def number(value: int | None) -> str:
     return "none" if value is None else f"{value:,}"
 
 
+BEST_ONLY = "It starts by the best estimate; within the bounds it may not."
+BOUNDS_ONLY = "It does not start by the best estimate; within the bounds it may."
+
+
 def headline(made: CapacityPlan) -> tuple[str, str]:
     """Whether it starts, in a sentence, and its style."""
     if made.starts == "yes":
@@ -55,8 +59,8 @@ def headline(made: CapacityPlan) -> tuple[str, str]:
     if made.starts == "no":
         return "It does not start.", "error"
     if made.fits:
-        return "It starts by the best estimate; within the bounds it may not.", "warning"
-    return "It does not start by the best estimate; within the bounds it may.", "warning"
+        return BEST_ONLY, "warning"
+    return BOUNDS_ONLY, "warning"
 
 
 def budget_rows(made: CapacityPlan) -> list[Row]:
@@ -191,6 +195,10 @@ def _as_counted(plan: KVCachePlan) -> str:
     """Windows and states make the tokens of the log more, or less, than those of the blocks."""
     if plan.tokens is None or abs(plan.tokens - plan.num_blocks * plan.block_size) <= plan.max_model_len // 100:
         return ""
+    held = int((plan.max_concurrency or 0) * plan.max_model_len)
+    if len(plan.groups) > 1 and held and abs(held - plan.tokens) > plan.max_model_len // 100:
+        # Until 0.19 vLLM prints the share of one group, which is not what the concurrency beside it says.
+        return f", as the log counts them, of one group of layers alone; in requests of the full length {held:,}"
     return ", counted in requests of the full length"
 
 
@@ -276,11 +284,33 @@ def taken_off(outcomes: Sequence[Outcome]) -> list[str]:
     return [*found[:MOST_TOLD], f"so it is of {more} more"] if more > 0 else found
 
 
+SURE = {"yes": "yes", "no": "no"}
+MAY_NOT = "may not"
+MAY = "may"
+
+
+def verdict(one: Outcome) -> str:
+    """Whether a variant starts, in a word, and the code of what speaks against it; `meant` says what the word means."""
+    word = SURE.get(one.starts) or (MAY_NOT if one.fits else MAY)
+    return f"{word} {one.why_not[0]}".strip()
+
+
+def meant(outcomes: Sequence[Outcome]) -> list[str]:
+    """What the words of `verdict` mean that do not speak for themselves, in those of a plan."""
+    unsure = [one for one in outcomes if one.starts == "unsure"]
+    found = [f"{MAY_NOT}: {_lower(BEST_ONLY)}"] if any(one.fits for one in unsure) else []
+    return [*found, f"{MAY}: {_lower(BOUNDS_ONLY)}"] if any(not one.fits for one in unsure) else found
+
+
+def _lower(sentence: str) -> str:
+    return sentence[:1].lower() + sentence[1:]
+
+
 def outcome_row(name: str, one: Outcome) -> tuple[str, ...]:
     """One variant of --what-if."""
     return (
         name,
-        "yes" if one.fits else f"no {one.why_not[0]}".strip(),
+        verdict(one),
         "" if one.kv_bytes is None else gib(one.kv_bytes),
         "" if one.num_blocks is None else f"{one.num_blocks:,}",
         "" if one.tokens is None else f"{one.tokens:,}",

@@ -221,7 +221,7 @@ def _show_times(out: Console, steps: Sequence[Mapping[str, Any]], bound: int | N
     widest = min(_BAR, out.width - _LABEL - max(map(len, told)))
     for (step, name), text in zip(rows, told, strict=True):
         label = f"{step['num_tokens']:5} " if name == "eager" else " " * 6
-        line = Text(f"{label}{name:10}")
+        line = Text(f"{label}{name if name == 'eager' else name.upper():10}")
         if widest > 0:
             line.append("█" * max(1, round(widest * step[name]["median"] / longest)), style=name)
         line.append(text)
@@ -233,9 +233,7 @@ def _show_times(out: Console, steps: Sequence[Mapping[str, Any]], bound: int | N
     if bound is None:
         text = "Not bound by launches at any measured size: graphs gain little here."
     else:
-        text = (
-            f"Bound by launches up to {counted(bound, 'token')}: there a graph is faster than eager by more than 5%."
-        )
+        text = f"Bound by launches up to {counted(bound, 'token')}: there a graph is faster than eager by more than 5%."
     out.print(Text(text))
     bare = [str(step["num_tokens"]) for step in shown if step["full"] is None and step["piecewise"] is None]
     if bare:

@@ -45,7 +45,7 @@ WORDS = {
 """Of one deployment, and of several."""
 HEAD = ("GPUs", "KV tokens", "at once", "graphs", "graph GiB", "covered", "eager", "options")
 LEAST_ROOM = 16
-"""Columns that the options need; with less they stand in lines of their own."""
+"""Columns that the options need, or those of the longest; with less they stand in lines of their own."""
 MAY_START = "may start"
 MAY_START_MEANS = f"{MAY_START}: it does by the best estimate; within the bounds it may not."
 BEST = "Best of each model and GPU: no other has more KV cache, more batch sizes with a graph, less memory of graphs"
@@ -128,7 +128,8 @@ class Summary:
 def _show_rows(out: Console, rows: Sequence[tuple[list[str], str]]) -> None:
     """A table; where the screen has no room for the options, each deployment in lines of its own."""
     before = sum(max(len(name), *(len(cells[at]) for cells, _ in rows)) + 2 for at, name in enumerate(HEAD[:-1]))
-    if out.width - before >= LEAST_ROOM:
+    longest = max((len(word) for cells, _ in rows for word in cells[-1].split()), default=0)
+    if out.width - before >= max(LEAST_ROOM, longest):
         show_columns(out, HEAD, rows, right=(0, 1, 2, 3, 4, 5, 6))
         return
     for cells, style in rows:

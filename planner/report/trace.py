@@ -24,20 +24,13 @@ def show(out: Console, resolution: Resolution) -> None:
         line.append(shown(decision.after), style="head")
         out.print(line)
         out.print(Padding(Text(decision.why), (0, 0, 0, 7)))
-        place = cited(decision.source, resolution.vllm_version)
-        out.print(Padding(Text(place, style="faint"), (0, 0, 0, 7)))
+        out.print(Padding(Text(decision.source, style="faint"), (0, 0, 0, 7)))
     for name, reasons in resolution.backend.rejected:
         line = Text()
         line.append("passed over ", style="faint")
         line.append(name, style="head")
         line.append(f"  {'; '.join(reasons)}")
         out.print(line)
-
-
-def cited(source: str, release: str) -> str:
-    """A place in vLLM's source. Lines are known of one release, which is said where it is not the one asked about."""
-    place, mark, of = source.rpartition(" @ ")
-    return place if mark and of == release else source
 
 
 def shown(value: Any) -> str:

@@ -10,7 +10,7 @@ from ..errors import CgplanError
 from ..memory.budget.budget import StageBudget
 from ..memory.budget.measured import Measured
 from ..memory.estimates import Interval, exactly
-from ..memory.plan import Capacity, CapacityPlan, capacity_in, plan_of
+from ..memory.plan import Capacity, CapacityPlan, capacity_in, capture_time, plan_of
 from ..memory.request import MemoryRequest
 from ..resolve import Resolution, resolve
 from ..trace import Finding
@@ -31,7 +31,7 @@ class Row:
 
     Attributes:
         name: for people; key: in JSON.
-        unit: "bytes", "tokens", "blocks", "times", "graphs", or "" for words.
+        unit: "bytes", "tokens", "blocks", "times", in hundredths, "seconds", in tenths, "graphs", or "" for words.
         ranks: that measured it; (): it is of the server.
         planned: None for words, which are in `said`.
         measured: None for words, which are in `found`.
@@ -104,6 +104,7 @@ def compare(start: Start, served: Served) -> Comparison:
     rows = (
         *_graph_rows(start, served, resolution),
         *_memory_rows(start, plan),
+        *_time_rows(start, plan),
         *_engine_rows(start, served, resolution),
     )
     other = other_gpu(start, served.deployment)
@@ -211,6 +212,25 @@ _ORDER = (
 )
 
 
+def _time_rows(start: Start, plan: CapacityPlan | None) -> Iterator[Row]:
+    """Seconds of capture, of the slowest rank, where the log has the graphs that are planned."""
+    taken = max((rank.capture_seconds for rank in start.ranks if rank.capture_seconds is not None), default=None)
+    found = capture_time(plan) if plan is not None and taken is not None else None
+    if plan is None or taken is None or found is None:
+        return
+    if (
+        start.graphs
+        and sum(start.graphs.get(kind, 0) for kind in missing_graphs.KINDS) != plan.resolution.graph_count()
+    ):
+        return
+    low, best, high = (round(10 * seconds) for seconds in (found.low, found.best, found.high))
+    # vLLM prints whole seconds.
+    verdict: Verdict = "inside" if low - 5 <= 10 * taken <= high + 5 else "outside"
+    yield Row(
+        "seconds of capture", "capture_seconds", "seconds", verdict, Interval(low, best, high, found.basis), 10 * taken
+    )
+
+
 def _bytes_row(name: str, key: str, planned: Interval, measured: int, ranks: tuple[str, ...]) -> Row:
     inside = planned.low - ROUNDING <= measured <= planned.high + ROUNDING
     exact = planned.is_exact and inside
@@ -316,7 +336,7 @@ def _outside(rows: list[Row]) -> str:
     first = rows[0]
     names = [name for row in rows for name in row.ranks]
     ranks = f" ({', '.join(names)})" if 0 < len(names) < 4 else f" ({len(names)} ranks)" if names else ""
-    part, digits = {"bytes": (GIB, 2), "times": (100, 2)}.get(first.unit, (1, 0))
+    part, digits = {"bytes": (GIB, 2), "times": (100, 2), "seconds": (10, 0)}.get(first.unit, (1, 0))
     planned = _range([row.planned.best / part for row in rows if row.planned is not None], digits)
     found = _range([row.measured / part for row in rows if row.measured is not None], digits)
     return f"{first.name}{ranks} {planned} planned, {found}{' GiB' if first.unit == 'bytes' else ''} in the log"

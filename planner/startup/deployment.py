@@ -97,7 +97,7 @@ def _known(start: Start, asked: Asked, context: Context, assumptions: list[str])
     assert asked.served is not None
     found = asked.served
     named = found.model
-    if named is not None and not named.is_known and named.like is None:
+    if named is not None and not named.is_known and (named.like is None or named.is_relative):
         near = f"; much like it is {named.near[0]}" if named.near else ""
         return Served(
             None, assumptions=tuple(assumptions), fix="--model takes its config.json, its folder or an id",
@@ -183,7 +183,10 @@ def _without_gpu(start: Start) -> Served:
         )
     total = gpu_memory(start)
     near = gpus_of(total.low, total.high) if total is not None else []
-    size = f"; by its {total.as_text()} of memory it may be {', '.join(near)} or another" if total and near else ""
+    size = ""
+    if total is not None and near:
+        less = "" if total.by else ", a little less than nvidia-smi shows"
+        size = f"; its memory is {total.as_text()}{less}: it may be {', '.join(near)} or another"
     fix = "--gpu names it; `cgplan gpus` lists those known"
     return Served(None, why_not=f"the log does not name the GPU{size}", fix=fix)
 

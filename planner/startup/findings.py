@@ -98,7 +98,7 @@ def named_gpu_bytes(start: Start, comparison: Comparison | None) -> int | None:
 def _not_plausible(start: Start, rank: Rank, estimate: int, whole: Common | None, total: int | None) -> Finding:
     what = "more" if estimate < 0 else "less"
     took = f" for graphs that took {gib(rank.graph_actual_bytes)}" if rank.graph_actual_bytes is not None else ""
-    share = f", {100 * estimate / total:.0f} % of the GPU," if total and estimate > 0 else ""
+    share = f", {100 * estimate / total:.0f}% of the GPU," if total and estimate > 0 else ""
     text = f"an estimate of {gib(estimate)}{share} is implausible{took}"
     if deducts(start, rank):
         text += f": the KV cache gets {gib(abs(estimate))} {what} for it"
@@ -166,7 +166,7 @@ def _is_far_off(estimate: int, actual: int) -> bool:
 
 def _far_off(start: Start, rank: Rank, estimate: int, actual: int, whole: Common | None) -> Finding:
     by = 100 * (estimate - actual) / actual
-    text = f"the estimate of {gib(estimate)} is {by:+.0f} % off the {gib(actual)} that capture took: the KV cache"
+    text = f"the estimate of {gib(estimate)} is {by:+.0f}% off the {gib(actual)} that capture took: the KV cache"
     text += f" {'lacks' if by > 0 else 'has'} {gib(abs(estimate - actual))}{_in_tokens(start, rank, estimate - actual)}"
     return Finding(FAR_OFF.code, "info", text if by > 0 else f"{text} too much", _gain(whole), rank.name)
 
@@ -175,7 +175,7 @@ def _in_tokens(start: Start, rank: Rank, size: int) -> str:
     """ ", 1,966 tokens" of this start's KV cache; "": the log does not say what a token takes."""
     if start.kv_tokens is None or not rank.kv_bytes or rank.kv_bytes <= 0:
         return ""
-    return f", {abs(size) * start.kv_tokens / rank.kv_bytes:,.0f} tokens ({100 * abs(size) / rank.kv_bytes:.1f} %)"
+    return f", {abs(size) * start.kv_tokens / rank.kv_bytes:,.0f} tokens ({100 * abs(size) / rank.kv_bytes:.1f}%)"
 
 
 def _gain(whole: Common | None) -> str:

@@ -103,7 +103,7 @@ FAR_OFF = Rule(
     "CG833",
     title="vLLM's estimate of the graphs is off by half of what capture took, or more.",
     why="Two graphs of a kind stand for all of it, and what was set up for the estimate is not set up again.",
-    example="0.58 GiB kept back for graphs that took 0.24: +142 %, and the KV cache lacks 59,283 tokens, 2.6 %.",
+    example="0.58 GiB kept back for graphs that took 0.24: +142%, and the KV cache lacks 59,283 tokens, 2.6%.",
     instead="Set --kv-cache-memory-bytes, or move --gpu-memory-utilization by the difference.",
     source="vllm/v1/worker/gpu_model_runner.py:6268-6414",
 )

@@ -11,7 +11,7 @@ from .record import Rank, Start
 
 LEAST_OUTSIDE = GIB // 2
 LEAST_SHARE = 0.02
-"""Memory that capture needs beside a full KV cache, whatever the estimate is: half a GiB or 2 % of the GPU."""
+"""Memory that capture needs beside a full KV cache, whatever the estimate is: half a GiB or 2% of the GPU."""
 Values = Mapping[str, Any]
 
 
@@ -159,7 +159,7 @@ def less_cache(
     """A smaller KV cache: by share where the GPU's memory is known, and in bytes where the cache's are.
 
     Args:
-        as_worked_out: `missing` holds all that has to stay free; else half a GiB or 2 % of the GPU is added to it.
+        as_worked_out: `missing` holds all that has to stay free; else half a GiB or 2% of the GPU is added to it.
     """
     parts = []
     rank = scene.rank

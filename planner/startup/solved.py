@@ -12,7 +12,7 @@ from ..errors import CgplanError
 from ..resolve import Resolution, resolve
 from ..sections import SpeculativeOptions
 from ..trace import Finding
-from ..vocabulary import CUDAGraphMode
+from ..vocabulary import CUDAGraphMode, UsageContext
 from .record import Start
 from .rules import OTHER_REQUESTS
 
@@ -97,7 +97,7 @@ def settle(start: Start, deployment: Deployment, said: Mapping[str, Any]) -> Set
     if now is None or now.cudagraph_mode is CUDAGraphMode.NONE:
         return Settled(deployment)
     if _agree(counted, now):
-        return Settled(deployment) if knows_seqs else _with_default(deployment, now, counted)
+        return Settled(deployment) if knows_seqs else _with_default(deployment, now)
     knows_drafts = _knows_drafts(start, deployment, said)
     if not knows_drafts and len(counted) < len(KINDS):
         return Settled(deployment)  # One number does not tell two.
@@ -105,11 +105,12 @@ def settle(start: Start, deployment: Deployment, said: Mapping[str, Any]) -> Set
     own = [fit for fit in fits if not knows_drafts or fit.tokens == now.uniform_decode_query_len]
     own = [fit for fit in own if not knows_seqs or fit.has(now.max_num_seqs)]
     if own and not (knows_seqs and knows_drafts):
-        return _taken(deployment, own, now, counted, knows_seqs)
+        return _taken(start, deployment, own, now, knows_seqs)
     if not fits:
         return Settled(deployment)
     command = Fit(now.uniform_decode_query_len, now.max_num_seqs, now.max_num_seqs).as_text()
     text = f"{_graphs_text(counted)} come of {_fits_text(fits)}; the deployment has {command}"
+    text += _of_other_context(start, deployment, fits[0]) if "usage_context" not in said else ""
     return Settled(deployment, (), (Finding(OTHER_REQUESTS.code, "warning", text, _flags(fits[0]), "--max-num-seqs"),))
 
 
@@ -139,13 +140,32 @@ def _knows_drafts(start: Start, deployment: Deployment, said: Mapping[str, Any])
     return named or bool(start.arguments) or "speculative_config" in start.engine
 
 
-def _with_default(deployment: Deployment, now: Resolution, counted: Counted) -> Settled:
+def _with_default(deployment: Deployment, now: Resolution) -> Settled:
     """vLLM's own number of requests gives the graphs of the log."""
     line = f"max_num_seqs {now.max_num_seqs}, vLLM's default, from which the graphs of the log come"
     return Settled(deployment, (line,))
 
 
-def _taken(deployment: Deployment, fits: list[Fit], now: Resolution, counted: Counted, knows_seqs: bool) -> Settled:
+OTHER_CONTEXT = UsageContext.ENGINE_CONTEXT
+
+
+def _of_other_context(start: Start, deployment: Deployment, fit: Fit) -> str:
+    """That the requests are vLLM's default of another way to start it, in words; "": they are not."""
+    if deployment.max_num_seqs is not None or deployment.usage_context is OTHER_CONTEXT or fit.tokens != 1:
+        return ""
+    other = deployment.model_copy(update={"usage_context": OTHER_CONTEXT, "max_num_batched_tokens": None})
+    made = _resolved(other)
+    if made is None or not fit.has(made.max_num_seqs):
+        return ""
+    if start.max_num_batched_tokens not in (None, made.max_num_batched_tokens):
+        return ""  # Of its two defaults the log has another.
+    return (
+        f"; {made.max_num_seqs} is the default of an engine that neither `vllm serve` nor LLM starts, such as"
+        f" AsyncLLMEngine (--usage-context {OTHER_CONTEXT})"
+    )
+
+
+def _taken(start: Start, deployment: Deployment, fits: list[Fit], now: Resolution, knows_seqs: bool) -> Settled:
     """The deployment of the first fit. Drafts that nobody named are worth a finding."""
     first = fits[0]
     chosen = now.max_num_seqs if knows_seqs else _round(first)
@@ -153,9 +173,10 @@ def _taken(deployment: Deployment, fits: list[Fit], now: Resolution, counted: Co
     if changed is None:
         return Settled(deployment)
     line = f"max_num_seqs {chosen}: the graphs of the log come of {_fits_text(fits)}"
+    line += _of_other_context(start, deployment, first) if not knows_seqs else ""
     if first.tokens == 1 or first.tokens == now.uniform_decode_query_len:
         return Settled(changed, (line,), is_solved=True)
-    text = f"drafts were on: {_graphs_text(counted)} come of {_fits_text(fits)}"
+    text = f"drafts were on: {_graphs_text(counted_in(start))} come of {_fits_text(fits)}"
     return Settled(changed, (line,), (Finding(OTHER_REQUESTS.code, "info", text, _flags(first)),), True)
 
 
@@ -177,13 +198,17 @@ def _fits(deployment: Deployment, counted: Counted, now: Resolution) -> tuple[Fi
 def _found(deployment: Deployment, counted: Counted, now: Resolution) -> Iterator[Fit]:
     order = sorted(range(1, MOST_TOKENS + 1), key=lambda tokens: (tokens != now.uniform_decode_query_len, tokens))
     for tokens in order:
-        fit = _fit(deployment, counted, tokens)
+        fit = _fit(deployment, counted, tokens, now.max_num_batched_tokens)
         if fit is not None:
             yield fit
 
 
-def _fit(deployment: Deployment, counted: Counted, tokens: int) -> Fit | None:
-    """The requests of `tokens` tokens that give the graphs of the log; both counts only grow with the requests."""
+def _fit(deployment: Deployment, counted: Counted, tokens: int, batched: int) -> Fit | None:
+    """The requests of `tokens` tokens that give the graphs of the log; both counts only grow with the requests.
+
+    Args:
+        batched: max_num_batched_tokens; more requests than that do not start.
+    """
     made: dict[int, Resolution | None] = {}
 
     def at(requests: int) -> Resolution | None:
@@ -192,10 +217,11 @@ def _fit(deployment: Deployment, counted: Counted, tokens: int) -> Fit | None:
             made[requests] = None if changed is None else _resolved(changed)
         return made[requests]
 
-    low = _first(partial(_reaches, at, counted, 0))
+    most = min(MOST_REQUESTS, batched)
+    low = _first(partial(_reaches, at, counted, 0), 1, most)
     if low is None or (found := at(low)) is None or not _agree(counted, found):
         return None
-    above = _first(partial(_reaches, at, counted, 1), low)
+    above = _first(partial(_reaches, at, counted, 1), low, most)
     if above is None:
         return Fit(tokens, low, None)
     return Fit(tokens, low, above - 1) if above > low else None
@@ -216,10 +242,9 @@ def _size(graphs: Graphs) -> tuple[int, int]:
     return graphs.number, graphs.largest or 0
 
 
-def _first(holds: Any, low: int = 1) -> int | None:
-    """The least number of requests from `low` on for which it holds, of what holds from some number on; None: for
-    none."""
-    high = MOST_REQUESTS
+def _first(holds: Any, low: int, high: int) -> int | None:
+    """The least number of requests from `low` to `high` for which it holds, of what holds from some number on; None:
+    for none."""
     if not holds(high):
         return None
     near = low + 32

@@ -16,13 +16,13 @@ from ..memory.budget.activation import Activation, estimate_activation
 from ..memory.budget.budget import Budget, MemoryFlags, budget
 from ..memory.budget.non_torch import estimate_non_torch
 from ..memory.budget.weights import Weights, estimate_weights
+from ..memory.capture_seconds import capture_seconds
 from ..memory.estimates import Interval
 from ..memory.graphs.memory import GraphMemory
 from ..memory.kv.capacity import DOES_NOT_FIT, NO_MEMORY, NOTHING_TO_FIT
 from ..memory.limits import Verdict, check_start
 from ..memory.request import NO_GRAPHS, MemoryRequest, check_sizes, graph_memory
 from ..memory.verdict import in_given_bytes, with_loading
-from ..releases import table
 from ..resolve import Resolution, resolve
 from ..vocabulary import CUDAGraphMode
 from .grid import Grid
@@ -79,7 +79,6 @@ class Evaluator:
         self._but_length = [at for at in self._apart if at != self._length]
         self._graphs: tuple[tuple[Any, ...], GraphMemory | None] | None = None
         self._covered: tuple[tuple[Any, ...], dict[str, Any]] | None = None
-        self._seconds = float(table("capture_time")["seconds_a_graph"][1])
 
     def lines(self, numbers: Iterable[int]) -> list[str]:
         """The records of these deployments, each a line of JSON."""
@@ -271,7 +270,7 @@ class Evaluator:
             * d.prefill_context_parallel_size
             * d.data_parallel_size,
             "replicas": d.data_parallel_size,
-            "capture_seconds": round(graphs * self._seconds, 1),
+            "capture_seconds": capture_seconds(d, graphs).best,
         }
 
 

@@ -1,8 +1,19 @@
 from __future__ import annotations
 
-from asked_lines import codes, mended, told
+import pytest
+from asked_lines import codes, mended, report, told
+
+from cgplan import Deployment
+from cgplan.memory.budget.weights import estimate_weights
+from cgplan.memory.estimates import GIB
 
 M = "Qwen/Qwen3-8B --enable-lora"
+
+
+def deployment_of(line: str) -> Deployment:
+    served = report(line).asked.served
+    assert served is not None
+    return served.deployment
 
 
 def test_more_adapters_than_requests() -> None:
@@ -20,7 +31,7 @@ def test_as_many_requests_as_adapters() -> None:
 
 
 def test_plain_lora_is_quiet() -> None:
-    assert codes(f"{M} --max-loras 8 --max-num-seqs 64") == []
+    assert codes(f"{M} --max-loras 4 --max-num-seqs 64") == []
     assert told("Qwen/Qwen3-8B --max-num-seqs 1", "CG450") is None
 
 
@@ -28,3 +39,32 @@ def test_how_many_sets() -> None:
     one = told(f"{M} --max-loras 4 --max-num-seqs 64 --specialize-active-lora", "CG451")
     assert one is not None
     assert "1, 2, 4 and 5 active adapters" in one.message
+
+
+def test_what_adapters_cost() -> None:
+    one = told(f"{M} --max-loras 32", "CG452")
+    assert one is not None
+    assert one.severity == "info"
+    assert one.message.startswith("204 graphs are captured, 2 times the 102 without LoRA, and buffers for 32 adapters")
+    weights = estimate_weights(deployment_of(f"{M} --max-loras 32")).stages[0].parts["lora"]
+    assert f"{weights / GIB:.2f} GiB" in one.message
+    assert "--max-loras" in str(one.fix)
+
+
+@pytest.mark.parametrize("line", [
+    "Qwen/Qwen3-8B", "Qwen/Qwen3-8B --max-loras 32", f"{M}", f"{M} --max-loras 32 --enforce-eager",
+    "an-org/a-model --enable-lora --max-loras 32",
+])  # fmt: skip
+def test_without_lora_or_with_little_of_it_nothing_is_said(line: str) -> None:
+    assert told(line, "CG452") is None
+
+
+def test_one_set_is_a_way_out_of_runner_v1_alone() -> None:
+    """Runner V2 has a set for batches without adapters whatever the setting."""
+    old = told(f"{M} --max-loras 32", "CG452", "0.19.1")
+    assert old is not None
+    assert "-cc.cudagraph_specialize_lora=false captures one set" in str(old.fix)
+    assert told(f"{M} --max-loras 32 -cc.cudagraph_specialize_lora=false", "CG452", "0.19.1") is None
+    new = told(f"{M} --max-loras 32", "CG452", "0.33.0")
+    assert new is not None
+    assert "specialize" not in str(new.fix)

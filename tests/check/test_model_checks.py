@@ -1,15 +1,29 @@
 from __future__ import annotations
 
 import pytest
-from asked_lines import codes, mended, told
+from asked_lines import codes, told
 
 
 @pytest.mark.parametrize("release", ["0.20.2", "0.25.1", "0.33.0"])
 def test_hybrids_at_the_default_of_sequences(release: str) -> None:
     one = told("Qwen/Qwen3.5-27B", "CG511", release)
     assert one is not None
-    assert (one.severity, one.flag) == ("info", "--max-num-seqs 512")
-    assert told(mended("Qwen/Qwen3.5-27B", "CG511", release), "CG511", release) is None
+    # How many blocks there are is not known: no number is invented, and none is there to paste.
+    assert (one.severity, one.flag, one.edits) == ("info", None, ())
+    assert one.fix is not None
+    assert "cgplan plan" in one.fix
+    assert not any(letter.isdigit() for letter in one.fix)
+
+
+def test_a_number_that_is_given_was_planned() -> None:
+    """With the GPU known the plan says how many, and with that many it starts."""
+    line = "Qwen/Qwen3.6-27B --gpu-memory-utilization 0.95"
+    assert told(line, "CG511", "0.20.2", "h100") is None
+    one = told(line, "CG501", "0.20.2", "h100")
+    assert one is not None
+    assert one.flag is not None
+    assert one.flag.startswith("--max-num-seqs ")
+    assert told(f"{line} {one.flag}", "CG501", "0.20.2", "h100") is None
 
 
 @pytest.mark.parametrize(

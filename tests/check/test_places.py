@@ -44,7 +44,8 @@ def test_a_setting_of_a_config_file_is_changed_there() -> None:
 
 
 def test_what_is_added_stands_last() -> None:
-    assert mended("Qwen/Qwen3.5-27B", "CG511").endswith("--max-num-seqs 512")
+    line = "Qwen/Qwen3-30B-A3B -dp 4"
+    assert mended(line, "CG701", "0.20.2", "h100") == f"{line} --max-num-seqs 512"
 
 
 def test_a_dotted_key_of_two_tokens() -> None:

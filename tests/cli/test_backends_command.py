@@ -91,7 +91,7 @@ def test_bad_input_is_one_line(cgplan: Run, line: str, code: str) -> None:
 
 def test_markdown_has_whole_tables(cgplan: Run) -> None:
     out = cgplan("backends --markdown --gpu b200 --vllm 0.29.0")[1]
-    assert out.startswith("# Attention backends of vLLM 0.29.0\n")
+    assert out.startswith("# Attention backends: vLLM 0.29.0\n")
     widths: list[int] = []
     for line in out.splitlines():
         widths = [*widths, line.replace("\\|", "").count("|")] if line.startswith("|") else []

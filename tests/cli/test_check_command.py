@@ -198,7 +198,7 @@ class TestForms:
         write("deploy.yaml", MANIFEST)
         assert json.loads(check("deploy.yaml -f sarif").out)["version"] == "2.1.0"
         assert check("deploy.yaml -f github").out.startswith("::error file=deploy.yaml,line=13,endLine=13,col=15")
-        assert check("deploy.yaml -f markdown").out.startswith("### cgplan check: 1 error")
+        assert check("deploy.yaml -f markdown").out.startswith("# Check: 1 error")
         assert check("deploy.yaml -f concise").out.startswith("deploy.yaml:13:15: error CG905")
         assert check("deploy.yaml --quiet").out.startswith("deploy.yaml:13:15: error CG905")
 
@@ -334,3 +334,19 @@ def test_help_has_examples(capsys: pytest.CaptureFixture[str]) -> None:
     shown = capsys.readouterr().out
     for words in ("-- vllm serve Qwen/Qwen3-8B", "--select", "--unsafe-fixes", "FILE|DIR|- ..."):
         assert words in shown
+
+
+@pytest.mark.parametrize("text", ["", "\n \n", "\ufeff\n"])
+def test_standard_input_that_brings_nothing_is_no_pass(text: str, check: Check) -> None:
+    done = check("-", stdin=text)
+    assert done.status == 2
+    assert "standard input is empty" in done.err
+    assert check("", stdin=text).status == 2
+    assert check("-", stdin="echo no server\n").status == 0
+
+
+def test_an_empty_file_is_none_to_fail_on(check: Check) -> None:
+    write("run.sh", "")
+    done = check("run.sh")
+    assert done.status == 0
+    assert "the text is empty" in done.out + done.err

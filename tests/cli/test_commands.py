@@ -99,6 +99,15 @@ def test_gpus(cgplan: Run) -> None:
     assert json.loads(cgplan("gpus --json")[1])["gpus"][0]["memory_bytes"] > 0
 
 
+def test_gpus_whose_names_have_a_text_in_them(cgplan: Run) -> None:
+    status, out, _ = cgplan("gpus H200")
+    assert status == 0
+    assert "NVIDIA H200" in out
+    assert "H100 80GB" not in out
+    assert all("h200" in one["name"].lower() for one in json.loads(cgplan("gpus h200 --json")[1])["gpus"])
+    assert cgplan("gpus nothing-of-that-name")[0] == 1
+
+
 def test_models(cgplan: Run) -> None:
     status, out, _ = cgplan("models qwen3-8b")
     assert status == 0

@@ -98,7 +98,7 @@ def test_without_a_deployment_it_is_the_release_notes(cgplan: Run) -> None:
     note = next(note for note in document["notes"] if note["code"] == "CG111")
     assert (note["release"], note["kind"]) == ("0.31.0", "new")
     page = cgplan("diff --from 0.30 --to 0.31 --markdown")[1]
-    assert page.startswith("# vLLM 0.30.0 → 0.31.0")
+    assert page.startswith("# Rules that changed: vLLM 0.30.0 → 0.31.0")
     assert "- **CG111** (new)" in page
 
 
@@ -240,8 +240,18 @@ def test_a_gpu_that_is_assumed_is_planned_for_as_plan_does(cgplan: Run) -> None:
     assert "Memory, planned at 0.19.1 and 0.20.2" in squeezed(cgplan(f"{ends} -- {own}")[1])
 
 
-@pytest.mark.parametrize("option", ["--vllm", "--assume-release"])
-def test_the_help_has_no_option_that_diff_refuses(cgplan: Run, option: str) -> None:
-    assert f"  {option} " not in cgplan("diff --help")[1]
-    assert f"  {option} " in cgplan("resolve --help")[1]
-    assert f"drop {option}" in cgplan(f"diff --from 0.28 {option} 0.29")[2]
+@pytest.mark.parametrize(
+    ("name", "ends", "ignores"),
+    [
+        ("VLLM_ATTENTION_BACKEND", ("0.28", "0.33"), ["0.28.0"]),
+        ("VLLM_MM_HASHER_ALGORITHM", ("0.28", "0.33"), ["0.33.0"]),
+        ("VLLM_LOGGING_LEVEL", ("0.28", "0.33"), []),
+    ],
+)
+def test_variables_that_a_release_ignores(cgplan: Run, name: str, ends: tuple[str, str], ignores: list[str]) -> None:
+    first, last = ends
+    line = f"diff --from {first} --to {last} --gpu h100 --model Qwen/Qwen3-8B --env {name}=x --json"
+    said = json.loads(cgplan(line)[1])["assumptions"]
+    assert [one for one in said if "CG811" in one] == [
+        f"Environment: {name} is set; vLLM {release} ignores it (CG811)." for release in ignores
+    ]

@@ -120,7 +120,7 @@ def test_standard_input(cgplan: Run) -> None:
     status, out, err = cgplan("resolve - --json", stdin=pod())
     assert (status, err) == (0, "")
     assert json.loads(out)["max_num_seqs"] == 300
-    assert json.loads(out)["assumptions"][0].startswith("Read: -:12")
+    assert json.loads(out)["assumptions"][0].startswith("Read: stdin:12")
 
 
 @pytest.mark.parametrize(("which", "seqs"), [("1", 8), ("2", 16), ("heron", 16), ("QUAIL", 8)])
@@ -282,7 +282,7 @@ def test_a_missing_file_names_its_neighbour(cgplan: Run, name: str, near: str) -
 def test_a_missing_file_without_neighbours(cgplan: Run) -> None:
     status, _, err = cgplan("resolve nowhere/deploy.yaml")
     assert status == 2
-    assert "standard input" in err
+    assert "- for stdin" in err
 
 
 def test_a_list_of_numbers_ends_at_a_file(cgplan: Run) -> None:

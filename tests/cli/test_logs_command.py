@@ -264,7 +264,7 @@ class TestSave:
 
 def test_markdown_is_a_page(cgplan: Run) -> None:
     out = cgplan("logs", str(LOGS / "A03.txt"), "--gpu", "h100", "--markdown")[1]
-    assert out.startswith("# Start of vLLM\n")
+    assert out.startswith("# Log: 1 start of vLLM\n")
     assert "| PP1, PP2 | 77.71 | 75.23 | 3.28 |" in out
     assert "### Plan and log" in out
     rows = [row for row in out.splitlines() if row.startswith("|")]

@@ -66,6 +66,14 @@ class TestInput:
         assert (status, out) == (2, "")
         assert "CG985" in err
 
+    def test_the_words_of_an_error_alone_are_read(self, cgplan: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+        words = b"max_num_seqs (1024) exceeds available Mamba cache blocks (512).\n"
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(words)))
+        status, out, err = cgplan("logs", "-")
+        assert (status, err) == (1, "")
+        assert "error CG501" in out
+        assert "--max-num-seqs 512" in out
+
     def test_no_start_in_json(self, cgplan: Run, tmp_path: Path) -> None:
         status, out, err = cgplan("logs", written(tmp_path / "x.log", "hello\n"), "--json")
         assert status == 2

@@ -96,3 +96,17 @@ def test_rows_that_are_not_read_are_lines_of_the_log(cgplan: Run, tmp_path: Path
     assert torn["workload"]["not_recognised"] == whole["workload"]["not_recognised"] + 1
     assert torn["workload"]["workload"]["exact"] is False
     assert [one["not_recognised"] for one in torn["starts"]] == [torn["not_recognised"]] * len(torn["starts"])
+
+
+@pytest.mark.parametrize("form", [[], ["--markdown"]])
+def test_a_log_without_steps_says_how_to_get_them(cgplan: Run, form: list[str]) -> None:
+    logs = METRICS.parent / "logs"
+    said = "A server that is started with --cudagraph-metrics logs how many ran in which graph"
+
+    def shown(*words: str) -> str:
+        return " ".join(cgplan(*words, "--no-plan", *form)[1].split())
+
+    assert said in shown(str(logs / "A01.txt"))
+    assert said not in shown(LOG)
+    assert said not in shown(str(logs / "B01.txt"))  # it did not come up
+    assert json.loads(cgplan(str(logs / "A01.txt"), "--no-plan", "--json")[1])["workload"] is None

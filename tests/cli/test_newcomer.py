@@ -227,6 +227,31 @@ def test_variables_that_are_not_looked_at_are_named(ask: Callable[..., Answer]) 
 
 
 @pytest.mark.parametrize(
+    ("release", "name", "ignored"),
+    [
+        ("0.28.0", "VLLM_ATTENTION_BACKEND", True),
+        ("0.33.0", "VLLM_USE_TRITON_FLASH_ATTN", True),
+        ("0.33.0", "VLLM_LOGGING_LEVEL", False),
+        ("0.33.0", "MY_OWN", False),
+    ],
+)
+def test_a_variable_that_the_release_ignores_is_told_as_check_tells_it(
+    release: str, name: str, ignored: bool, cgplan: Callable[..., Answer], tmp_path: Path
+) -> None:
+    said = f"Environment: {name} is set; vLLM {release} ignores it (CG811)."
+    lines = assumed(cgplan("resolve", "--json", "--vllm", release, "--env", f"{name}=FLASHINFER"))
+    assert (said in lines) is ignored
+    assert any(f"{name} is not looked at" in line for line in lines) is not ignored
+    script = tmp_path / "run.sh"
+    script.write_text(f"export {name}=FLASHINFER\nvllm serve Qwen/Qwen3-8B\n")
+    assert ("CG811" in cgplan("check", "--vllm", release, str(script))[1]) is ignored
+    for command in ("resolve", "plan", "tune"):
+        line = ["--json", "--vllm", release, "--gpu", "h100", *(["--shape", "low"] if command == "tune" else [])]
+        document = json.loads(cgplan(command, *line, str(script))[1])
+        assert (said in document["assumptions"]) is ignored, command
+
+
+@pytest.mark.parametrize(
     ("line", "note"),
     [
         ("--max-loras 4 --max-lora-rank 8", "--max-loras, --max-lora-rank: no effect without --enable-lora."),

@@ -165,6 +165,37 @@ class TestWhatIf:
         assert [row["fits"] for row in rows] == [True, False]
         assert rows[1]["code"]
 
+    def test_requests_at_once_are_of_the_length_that_was_asked_for(self, cgplan: Run) -> None:
+        words = ("plan", "--model", "Qwen/Qwen3-8B", "--gpu", "l4")
+        found = document(cgplan, *words, "--what-if", "max-model-len=8k,32k", status=1)
+        short, long = found["what_if"]["rows"]
+        assert short["fits"]
+        assert short["max_concurrency"] == pytest.approx(short["kv_tokens"] / 8000, rel=0.01)
+        assert (long["fits"], long["max_concurrency"]) == (False, None)
+        assert long["kv_tokens"] < 32000
+        alone = document(cgplan, *words, "--max-model-len", "32000", status=1)
+        assert alone["max_concurrency"] is None
+
+    @pytest.mark.parametrize(
+        ("gpu", "asked", "status", "starts"),
+        [
+            ("l4", "max-model-len=8k", 1, "no CG561"),
+            ("h100", "max-num-seqs=64,99999999", 0, "yes"),
+            ("h100", "max-num-seqs=64", 0, "yes"),
+        ],
+    )
+    def test_the_status_is_of_the_deployment_as_given_which_is_shown(
+        self, cgplan: Run, gpu: str, asked: str, status: int, starts: str
+    ) -> None:
+        words = ("plan", "--model", "Qwen/Qwen3-8B", "--gpu", gpu)
+        shown_as, out, _ = cgplan(*words, "--what-if", asked)
+        assert shown_as == status == cgplan(*words)[0]
+        row = next(line for line in out.splitlines() if line.strip().startswith("as given"))
+        assert row.split("as given")[1].strip().startswith(starts)
+        assert (
+            len(document(cgplan, *words, "--what-if", asked, status=status)["what_if"]["rows"]) == asked.count(",") + 1
+        )
+
     @pytest.mark.parametrize(
         "asked",
         ["", "max-num-seqs", "max-num-seqs=", "=1", "max-num-seqs=1,,2", "max-num-seqs=9..1",
@@ -337,3 +368,12 @@ def test_a_difference_is_that_of_the_numbers_beside_it(cgplan: Run) -> None:
     assert rows
     for first, second, more in rows:
         assert float(more) == pytest.approx(float(second) - float(first), abs=1e-9)
+
+
+@pytest.mark.parametrize(("sizes", "short"), [("1", True), ("1 2 4", True), (None, False)])
+def test_a_capture_of_no_time_is_no_share_of_the_start(cgplan: Run, sizes: str | None, short: bool) -> None:
+    more = ("--cudagraph-capture-sizes", sizes) if sizes is not None else ()
+    out = " ".join(cgplan("plan", "--model", "Qwen/Qwen3-8B", "--gpu", "h100", *more)[1].split())
+    assert ("Capture takes less than 1 s, going by" in out) is short
+    assert ("of the engine's start" in out.partition("Capture takes")[2][:70]) is not short
+    assert "about 0 s" not in out

@@ -171,7 +171,7 @@ class TestProfile:
         monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"")))
         status, _, err = cgplan(*QWEN, "--profile", "-")
         assert status == 2
-        assert "not JSON: Expecting value [stdin:1]" in err
+        assert "stdin:1: not JSON: Expecting value" in err
 
     def test_what_is_wrong_names_the_file(self, cgplan: Run, tmp_path: Path) -> None:
         err = cgplan(*QWEN, "--profile", self.record(tmp_path, measured={"nonsense": 1}))[2]

@@ -27,7 +27,7 @@ class TestMarkdown:
     def test_on_stdout(self, cgplan: Run) -> None:
         status, out, err = cgplan(*QWEN, "--markdown")
         assert (status, err) == (0, "")
-        assert out.startswith("# CUDA graphs and memory\n")
+        assert out.startswith("# CUDA graphs and memory: vLLM ")
         for title in ("CUDA graphs", "Memory of one GPU", "KV cache", "Decisions", "Deployment"):
             assert f"## {title}\n" in out
 

@@ -77,7 +77,7 @@ def test_the_filter(cgplan: Run, line: str, code: str, other: str) -> None:
 
 
 def test_nothing_matches(cgplan: Run) -> None:
-    assert cgplan("rules nosuchword") == (0, "No rule matches.\n", "")
+    assert cgplan("rules nosuchword") == (1, "No rule matches.\n", "")
 
 
 def test_markdown(cgplan: Run) -> None:

@@ -88,3 +88,22 @@ def test_defaults_are_those_of_the_command(command: str, has: str, lacks: str, c
     text = " ".join(cgplan(command, "--help")[1].split())
     assert has in text
     assert lacks not in text
+
+
+@pytest.mark.parametrize(
+    ("command", "option"),
+    [
+        ("diff --from 0.28", "--vllm 0.29"),
+        ("diff --from 0.28", "--assume-release 0.29"),
+        ("plan", "--num-gpu-blocks 9"),
+        ("report --markdown", "--num-gpu-blocks 9"),
+    ],
+)
+def test_an_option_that_is_refused_is_in_no_help(command: str, option: str, cgplan: Run) -> None:
+    name = option.split()[0]
+    status, _, err = cgplan(*command.split(), *option.split())
+    assert status == 2
+    assert name in err
+    assert "unknown option" not in err
+    assert f"  {name} " not in cgplan(command.split()[0], "--help")[1]
+    assert f"  {name} " in cgplan("resolve", "--help")[1]

@@ -12,6 +12,7 @@ COMPUTED = {
     "cgplan": "names of the library, each from the table of their homes",
     "cgplan.__main__": "the command line",
     "cgplan.cli.app": "the command asked for, of its own room",
+    "cgplan.cli.schema": "the form of a document, from the table of their homes",
     "cgplan.check.families": "each family of checks, of its own room",
     "cgplan.inputs.launches.reading": "the reader of a kind of file, of its own room",
     "cgplan.memory.profile.callable_engine": "a module of the user's",

@@ -20,7 +20,7 @@ from cgplan.inputs.served_model import named_model
         ("an-org/Kimi-K2.6-INT4", "nvidia/Kimi-K2.6-NVFP4"),
         ("/models/qwen3-8b/", "Qwen/Qwen3-8B"),
         ("/models/Qwen3-8B-Q4_K_M.gguf", "Qwen/Qwen3-8B"),
-        ("an-org/Qwen3-8B-chat", None),
+        ("an-org/Qwen3-8B-chat", "Qwen/Qwen3-8B"),
         ("an-org/my-model-AWQ", None),
         ("-FP8", None),
         ("/", None),

@@ -296,7 +296,7 @@ class TestEstimates:
         assert lost(V1) > lost(V2) >= 0
 
     def test_c10_both_runners_hold_the_same_where_the_sampler_is_not_the_peak(self) -> None:
-        """The report does not say its number of requests: up to 64 both hold what it has, to 0.3 %."""
+        """The report does not say its number of requests: up to 64 both hold what it has, to 0.3%."""
         held = []
         for env in (V1, V2):
             line = deployed(

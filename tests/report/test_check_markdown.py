@@ -11,7 +11,7 @@ from cgplan.report.check_results import FileResult
 
 def test_a_page() -> None:
     assert page([file_of(findings=[("--bogus=1", {"flag": "--a | b"})])]) == (
-        "### cgplan check: 1 error in 1 server in 1 file\n"
+        "# Check: 1 error in 1 server in 1 file\n"
         "\n"
         "| | where | code | what | fix |\n"
         "|---|---|---|---|---|\n"
@@ -30,8 +30,8 @@ def test_errors_come_first() -> None:
 
 
 def test_good_empty_and_unreadable() -> None:
-    assert page([file_of(findings=())]).startswith("### cgplan check: all good, 1 server in 1 file\n")
-    assert page([]).startswith("### cgplan check: no vLLM server in 0 files")
+    assert page([file_of(findings=())]).startswith("# Check: all good, 1 server in 1 file\n")
+    assert page([]).startswith("# Check: no vLLM server in 0 files")
     broken = FileResult("a.yaml", None, error=InputError("cut off", code="CG911"))
     assert "Not read:\n\n- `a.yaml`: cut off (CG911)\n" in page([broken])
 

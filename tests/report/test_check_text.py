@@ -40,6 +40,21 @@ def test_the_corrected_flag_and_related_places_follow() -> None:
     assert "fix:" not in text(found)
 
 
+@pytest.mark.parametrize(
+    ("other", "shown"),
+    [
+        ("--cudagraph-capture-sizes 1 2 100", False),
+        ("--cudagraph-capture-sizes 1 2 101", True),
+        ("--cudagraph-capture-sizes 100", True),
+        ("--max-num-seqs 1 100", True),
+    ],
+)
+def test_of_two_corrected_flags_the_fuller_one_is_shown(other: str, shown: bool) -> None:
+    flags = "--cudagraph-capture-sizes=100", other
+    lines = text(file_of(findings=[("--bogus=1", {"flag": flag}) for flag in flags])).splitlines()
+    assert (f"  = {flags[0]}" in lines, f"  = {other}" in lines) == (shown, True)
+
+
 def test_a_good_server_is_one_line() -> None:
     assert text(file_of(findings=())) == (
         "all good: FULL_AND_PIECEWISE, 86 graphs, vLLM 0.25.1, H100 80GB HBM3 (assumed)"

@@ -68,6 +68,15 @@ def test_one_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
     assert shown.startswith("2 deployments: 1 starts, 1 does not start\n")
 
 
+@pytest.mark.parametrize(("width", "apart"), [(40, True), (80, True), (110, False)])
+def test_no_name_of_an_option_is_broken(monkeypatch: pytest.MonkeyPatch, width: int, apart: bool) -> None:
+    grid = {"env.VLLM_USE_V2_MODEL_RUNNER": ["0", "1"], "max_num_seqs": [16, 64]}
+    shown = screen({"base": SMALL, "grid": grid}, monkeypatch, width)
+    lines = shown.splitlines()
+    assert any("VLLM_USE_V2_MODEL_RUNNER=" in line for line in lines)
+    assert any(line.startswith("GPUs ") for line in lines) != apart
+
+
 @pytest.mark.parametrize("width", [40, 60, 80, 110])
 def test_the_options_are_there_at_any_width(monkeypatch: pytest.MonkeyPatch, width: int) -> None:
     shown = screen(

@@ -102,6 +102,8 @@ class TestWhereThereIsNoPlan:
         found = served(one, Context())
         assert found.deployment is None
         assert "does not name the GPU" in str(found.why_not)
+        assert "its memory is 79.1" in str(found.why_not)
+        assert "GiB as CUDA has it, a little less than nvidia-smi shows: it may be" in str(found.why_not)
         assert "h100" in str(found.why_not)
         assert "--gpu" in str(found.fix)
 

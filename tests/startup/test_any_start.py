@@ -107,7 +107,7 @@ def test_a_report_is_made(first: Start, second: Start, context: Any) -> None:
     secrets = LogSecrets(log.starts)
     document = as_document(log, reports, secrets)
     LogsDocument.model_validate(json.loads(json.dumps(document)))
-    assert page(log, reports, secrets).startswith("# Start")
+    assert page(log, reports, secrets).startswith("# Log: 1 start of vLLM\n")
     out = console()
     out.file = io.StringIO()
     show(log, reports, secrets, out=out)

@@ -44,7 +44,7 @@ class TestOutOfMemoryInAStep:
         assert (found.code, found.step) == ("CG825", "serving")
         assert "max_num_seqs" not in found.largest
         assert "--max-num-batched-tokens 4096" in found.fix
-        # 1.17 GiB less 0.80 that were free, and 2 % of the GPU.
+        # 1.17 GiB less 0.80 that were free, and 2% of the GPU.
         missing = size(1.17) - 820 * MIB + round(0.02 * size(79.19))
         assert found.largest["gpu_memory_utilization"] == int(100 * (0.9 - missing / size(79.19))) / 100
         assert found.largest["kv_cache_memory_bytes"] <= size(50.0) - missing

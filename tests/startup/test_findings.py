@@ -82,11 +82,11 @@ class TestEstimatesThatMislead:
         )
 
     def test_off_by_half_is_a_note_with_its_tokens(self) -> None:
-        """+78 %: what it costs in tokens, and the flag."""
+        """+78%: what it costs in tokens, and the flag."""
         one = start(with_graphs(0.48, 0.27), version="0.25.1", kv_tokens=251_584)
         (finding,) = findings_of(one)
         assert (finding.code, finding.severity) == ("CG833", "info")
-        assert "0.48 GiB is +78 % off the 0.27 GiB" in finding.message
+        assert "0.48 GiB is +78% off the 0.27 GiB" in finding.message
         lost = 0.21 * 251_584 / GOOD["kv"]
         tokens = int(finding.message.partition("lacks 0.21 GiB, ")[2].partition(" tokens")[0].replace(",", ""))
         assert abs(tokens - lost) < 2
@@ -95,7 +95,7 @@ class TestEstimatesThatMislead:
     def test_below_by_half_the_cache_is_too_large(self) -> None:
         (finding,) = findings_of(start(with_graphs(0.27, 0.48), version="0.25.1", kv_tokens=251_584))
         assert finding.code == "CG833"
-        assert "-44 % off" in finding.message
+        assert "-44% off" in finding.message
         assert finding.message.endswith("too much")
 
     def test_off_by_less_or_not_taken_off_is_none(self) -> None:

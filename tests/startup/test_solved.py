@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from startup_helpers import on, rank, start
+from startup_helpers import on, public, rank, start
 
 from cgplan.inputs.launches.asked import Context
 from cgplan.sections import SpeculativeOptions
 from cgplan.startup.against_plan import compare
 from cgplan.startup.deployment import Served, served
 from cgplan.startup.record import Captured, Start
+from cgplan.vocabulary import UsageContext
 
 LLAMA = "meta-llama/Llama-3.1-8B-Instruct"
 
@@ -121,3 +122,50 @@ def test_graphs_are_not_held_against_what_was_solved_from_them() -> None:
     assert [row.key for row in compare(one, served(one, on("h100"))).rows if row.unit == "graphs"] == []
     told = on("h100", settings={**with_drafts(3).settings, "max_num_seqs": 48})
     assert len([row for row in compare(one, served(one, told)).rows if row.unit == "graphs"]) == 2
+
+
+class TestTheDefaultOfAnotherWayToStart:
+    """128 requests and 2,048 tokens: vllm/engine/arg_utils.py, of a usage context that its table does not have."""
+
+    CONTEXT = "--usage-context ENGINE_CONTEXT"
+
+    def test_is_named(self) -> None:
+        found = served(counted((35, 256), (19, 128), max_num_batched_tokens=2048), on("h100"))
+        (line,) = (text for text in found.assumptions if text.startswith("max_num_seqs 128"))
+        assert self.CONTEXT in line
+        assert "neither `vllm serve` nor LLM" in line
+
+    @pytest.mark.parametrize("tokens", [8192, 4096])
+    def test_not_with_other_tokens_than_its_default(self, tokens: int) -> None:
+        found = served(counted((35, 256), (19, 128), max_num_batched_tokens=tokens), on("h100"))
+        assert any("128 to 135 requests" in text for text in found.assumptions)
+        assert not any(self.CONTEXT in text for text in found.assumptions)
+
+    def test_not_of_another_number_of_requests(self) -> None:
+        found = served(counted(*sizes_until_022(64, 1), max_num_batched_tokens=2048), on("h100"))
+        assert any(text.startswith("max_num_seqs 64") for text in found.assumptions)
+        assert not any(self.CONTEXT in text for text in found.assumptions)
+
+    def test_not_where_it_was_said(self) -> None:
+        told = on("h100", settings={"usage_context": UsageContext.ENGINE_CONTEXT})
+        found = served(counted((35, 256), (19, 128), max_num_batched_tokens=2048), told)
+        assert any("max_num_seqs 128, vLLM's default" in text for text in found.assumptions)
+
+    def test_beside_arguments_that_do_not_name_them(self) -> None:
+        one = counted((35, 256), (19, 128), arguments={"model_tag": LLAMA, "max_num_batched_tokens": 2048})
+        (finding,) = served(one, on("h100")).findings
+        assert (finding.code, finding.severity) == ("CG539", "warning")
+        assert self.CONTEXT in finding.message
+
+    def test_fewer_batched_tokens_than_requests_are_tried(self) -> None:
+        """2,048 tokens a step are no server of 4,096 requests, and hide no answer (case A13)."""
+        found = served(counted((35, 256), (19, 128), max_num_batched_tokens=256), on("h100"))
+        assert found.deployment is not None
+        assert found.deployment.max_num_seqs == 128
+
+    def test_the_log_of_a13_differs_in_no_graph(self) -> None:
+        (one,) = public("A13").starts
+        found = compare(one, served(one, on("l40s")))
+        assert found.served.deployment is not None
+        assert found.served.deployment.max_num_seqs == 128
+        assert not any("FULL graphs" in finding.message for finding in found.findings)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from . import bars
+from .quoted import MOST_BYTES
 
 LIMIT = 2**20
 """Longest line that is read, bytes; the rest of a longer one is skipped."""
@@ -109,11 +110,19 @@ class Splitter:
     Attributes:
         everything: while set, no line is turned away: a line in parts is being put together.
         requests: lines of a running server so far.
+        head: the first bytes, which are all of a short text.
     """
 
     counts: Counts = field(default_factory=Counts)
     everything: bool = False
     requests: int = 0
+    head: bytes = b""
+
+    def beginning(self) -> str:
+        """All of a short text, or "": it is longer, or binary."""
+        if self.counts.bytes > MOST_BYTES or self.counts.nul_bytes:
+            return ""
+        return self.head.decode("utf-8", "replace")
 
     def lines(self, pieces: Iterator[bytes]) -> Iterator[Line]:
         """The lines worth reading; of states of one bar that follow each other, on one line or on many, the last."""
@@ -203,6 +212,8 @@ class Splitter:
         nul = piece.count(0)
         if nul and not self.counts.bytes:
             self.counts.first_is_binary = True
+        if len(self.head) < MOST_BYTES:
+            self.head += piece[: MOST_BYTES - len(self.head)]
         self.counts.nul_bytes += nul
 
     def _states(self, number: int, data: bytes, lead: bytes) -> Iterator[Line]:

@@ -14,7 +14,9 @@ from ...startup.record import Place, StartupLog
 from . import bars, names, starts
 from .clock import seconds_between
 from .lines import LIMIT, Line, Splitter
+from .of_server import of_server
 from .prefixes import Printed, split
+from .quoted import REMARK, quoted
 from .recognise import downgrade, find, recognise
 from .serving import is_dead, is_of_a_step
 from .shapes import Read, Unfit
@@ -62,6 +64,8 @@ def read_log(path_or_stream: Source, tap: Tap | None = None) -> StartupLog:
         reading.line(line)
         splitter.everything = bool(reading.unwrapper.parts)
     reading.rest()
+    if reading.take_quoted(splitter.beginning()):
+        remarks.append(REMARK)
     reading.unnamed()
     counts = splitter.counts
     if counts.first_is_binary and not reading.starts.kept:
@@ -131,6 +135,16 @@ class _Reading:
     def rest(self) -> None:
         for bare in self.unwrapper.rest():
             self._bare(bare, "", True)
+
+    def take_quoted(self, text: str) -> bool:
+        """Takes errors without the name of an exception, where the text has nothing else of vLLM."""
+        if self.not_recognised or any(notes.has_values or notes.failures.found for notes in self.starts.kept):
+            return False
+        errors = quoted(text)
+        for number, line in errors:
+            self.number = number
+            self._failed(self._notes(Printed(line)), Failure(line, number, "", False))
+        return bool(errors)
 
     def unnamed(self) -> None:
         """Values of several ranks without a name are no one's."""
@@ -303,7 +317,7 @@ class _Reading:
             notes.environment.setdefault("VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS", ESTIMATES[shape])
         if shape == "fatal":
             self._fatal(printed)
-        elif not _of_server(notes, shape, values, printed):
+        elif not of_server(notes, shape, values, printed):
             is_of_rank = notes.rank(printed.process).read(shape, values, place)
             if is_of_rank and printed.process is None:
                 notes.unnamed(place)
@@ -346,54 +360,3 @@ class _Reading:
         if not notes.engine:
             notes.engine = engine
             notes.settle_engine()
-
-
-def _of_server(notes: StartNotes, shape: str, values: dict[str, int | float | str], printed: Printed) -> bool:
-    """Takes what a line says of the whole server; False where it speaks of one rank."""
-    if shape == "L13":
-        notes.tokens(printed.process, **{key: values[key] for key in ("tokens", "concurrency", "length")})
-    elif shape in ("L13a", "L13b"):
-        notes.tokens(printed.process, **values)
-    elif shape == "L14":
-        notes.values["max_model_len"] = values["length"]
-        if "derived" in values:
-            notes.values["derived_max_model_len"] = values["derived"]
-    elif shape == "L15":
-        # Blocks for the estimate are set from 0, and are no blocks of the server.
-        if values["before"]:
-            notes.first("num_gpu_blocks", values["blocks"])
-    elif shape in ("L17", "L18"):
-        notes.values["block_size"] = values["block_size"]
-    elif shape == "blocks":
-        notes.first("num_gpu_blocks", values["blocks"])
-    elif shape in _FIRST:
-        name, key = _FIRST[shape]
-        notes.first(name, values[key])
-    elif shape == "L25":
-        notes.first("runner", "V2")
-    elif shape == "L21":
-        notes.is_up = True
-    elif shape == "ready":
-        notes.is_ready = True
-    else:
-        return shape in (
-            "weights",
-            "dynamo",
-            "compile",
-            "compile_and_run",
-            "warm-up",
-            "L3",
-            "L16",
-            "padding",
-            "encoder",
-        )
-    return True
-
-
-_FIRST = {
-    "architecture": ("architecture", "architecture"),
-    "length": ("max_model_len", "length"),
-    "batched": ("max_num_batched_tokens", "tokens"),
-    "seqs": ("max_num_seqs", "seqs"),
-    "platform": ("platform_plugin", "plugin"),
-}

@@ -16,6 +16,7 @@ from ...trace import Finding
 from ...workload.gathered import Gathered
 from .. import plan_words as words
 from ..bars import NAMES
+from ..plan_graphs import seconds_of_capture
 from ..plan_text import Titles
 from ..words import counted
 from . import of_memory, of_profile, of_resolution, of_workload
@@ -106,7 +107,7 @@ def _key(made: CapacityPlan, found: Sequence[Finding]) -> list[tuple[str, str]]:
     key += [(name, pairs[name]) for name in ("KV cache", "KV tokens", "Concurrency") if name in pairs]
     time = capture_time(made) if made.fits else None
     if time is not None:
-        key.append(("Capture", f"about {time.best:.0f} s at the start"))
+        key.append(("Capture", f"{seconds_of_capture(time)} at the start"))
     numbers = {sign: sum(one.severity == sign for one in found) for sign in _ORDER}
     told = [counted(number, sign) for sign, number in numbers.items() if number]
     key.append(("Findings", ", ".join(told) or "none"))

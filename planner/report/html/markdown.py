@@ -15,7 +15,7 @@ from .page import SIGNS
 
 def markdown(page: Page) -> str:
     """The text."""
-    lines = [f"# {cell(page.title)}", "", cell(page.about), "", f"**{cell(page.verdict)}**", ""]
+    lines = [f"# {cell(page.title)}: {cell(page.about)}", "", f"**{cell(page.verdict)}**", ""]
     lines += [f"- {cell(name)}: {cell(text)}" for name, text in page.key]
     for section in page.sections:
         if section.blocks:

@@ -10,7 +10,7 @@ from ...resolve.resolution import Resolution
 from ...vocabulary import CUDAGraphMode
 from .. import bars
 from ..text import coverages, summary_rows
-from ..trace import cited, shown
+from ..trace import shown
 from .blocks import Block, Figure, Line, Pairs, Piece, Section, Stacked, Table, table
 
 COLOUR = {CUDAGraphMode.FULL: "full", CUDAGraphMode.PIECEWISE: "piecewise", CUDAGraphMode.NONE: "eager"}
@@ -27,15 +27,12 @@ def resolution(found: Resolution) -> Section:
 def decisions(found: Resolution) -> Section:
     """Every rule that changed something, and the backends that were passed over."""
     release = found.vllm_version
-    rows = [
-        (one.code, one.field, shown(one.before), shown(one.after), one.why, cited(one.source, release))
-        for one in found.decisions
-    ]
+    rows = [(one.code, one.field, shown(one.before), shown(one.after), one.why, one.source) for one in found.decisions]
     blocks: list[Block] = []
     if rows:
         were = "setting was" if len(rows) == 1 else "settings were"
         told = f"{len(rows)} {were} changed by rules, in the order in which vLLM applies them."
-        if any(row[-1] != one.source for row, one in zip(rows, found.decisions, strict=True)):
+        if any(" @ " in one.source and not one.source.endswith(f" @ {release}") for one in found.decisions):
             told += f" The rules are those of {release}; each place is in the release that it names."
         blocks.append(Line(told))
         head = ("rule", "setting", "before", "after", "why", "where in vLLM")

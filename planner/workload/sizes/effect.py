@@ -9,22 +9,14 @@ from typing import Any, NamedTuple
 
 from ...deployment import Deployment
 from ...errors import CgplanError, InputError
+from ...memory.capture_seconds import Seconds, capture_seconds
 from ...memory.plan import capacity_in
 from ...memory.request import MemoryRequest, make_budget
-from ...releases import table
 from ...resolve import resolve
 from ...resolve.resolution import Resolution
 from ...vocabulary import CUDAGraphMode
 from .prices import Prices
 from .steps import Step
-
-
-class Seconds(NamedTuple):
-    """How long the capture takes, as it took elsewhere."""
-
-    low: float
-    best: float
-    high: float
 
 
 @dataclass(frozen=True)
@@ -105,7 +97,8 @@ class Setting:
         graph_bytes, kv_tokens = self._memory(self.deployment, self.resolution)
         tokens = sum(step.weight * step.batch.num_tokens for step in self.steps)
         tokens /= sum(step.weight for step in self.steps)
-        return Point((), 0, inf, inf, tokens, 0.0, 1.0, graph_bytes or 0, kv_tokens, capture_seconds(0))
+        none = capture_seconds(self.deployment, 0)
+        return Point((), 0, inf, inf, tokens, 0.0, 1.0, graph_bytes or 0, kv_tokens, none)
 
     def _point(self, deployment: Deployment, resolution: Resolution) -> Point:
         told = tally_of(self.steps, resolution, self.prices)
@@ -114,7 +107,7 @@ class Setting:
         graphs = resolution.graph_count()
         return Point(
             resolution.capture_sizes, graphs, told.cost, guarded, told.tokens, told.waste, told.eager,
-            graph_bytes, kv_tokens, capture_seconds(graphs),
+            graph_bytes, kv_tokens, capture_seconds(deployment, graphs),
         )  # fmt: skip
 
     def _memory(self, deployment: Deployment, resolution: Resolution) -> tuple[int | None, int | None]:
@@ -193,12 +186,6 @@ def with_sizes(deployment: Deployment, sizes: Sequence[int]) -> Deployment:
         "compilation_config": options,
     }
     return deployment.model_copy(update=update)
-
-
-def capture_seconds(graphs: int) -> Seconds:
-    """How long so many graphs take."""
-    low, best, high = table("capture_time")["seconds_a_graph"]
-    return Seconds(round(graphs * low, 1), round(graphs * best, 1), round(graphs * high, 1))
 
 
 def can_be_planned(deployment: Deployment, resolution: Resolution, request: MemoryRequest) -> str:

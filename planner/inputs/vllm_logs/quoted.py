@@ -1,0 +1,34 @@
+"""An error that was pasted without its traceback: `max_num_seqs (1024) exceeds available Mamba cache blocks (512).`"""
+
+from __future__ import annotations
+
+from ...startup.crashes import MAX_MESSAGE, UNKNOWN, classify
+
+MOST_BYTES = 1 << 16
+MOST_LINES = 40
+"""A longer text is no quotation; without a line of a start it is not a log of vLLM."""
+MAX_LINE = 4000
+REMARK = "it has no line of a start of vLLM; what it quotes is read as the error that ended one"
+
+
+def quoted(text: str) -> list[tuple[int, str]]:
+    """Lines of a short text that have the words of an error that is known, with their numbers, from 1.
+
+    An error over several lines, as terminals wrap it, is one, with the number of the first line.
+    """
+    lines = [(number, bare) for number, line in enumerate(text.splitlines(), 1) if (bare := _bare(line))]
+    if len(lines) > MOST_LINES:
+        return []
+    told = [(number, line) for number, line in lines if classify(line)[0] != UNKNOWN]
+    whole = " ".join(line for _, line in lines)[:MAX_MESSAGE]
+    if len(lines) < 2 or len(told) > 1:
+        return told
+    kind, values = classify(whole)
+    if kind != UNKNOWN and (not told or len(values) > len(classify(told[0][1])[1])):
+        return [(lines[0][0], whole[:MAX_LINE])]
+    return told
+
+
+def _bare(line: str) -> str:
+    """A line without what quotes it: marks of Markdown, quotation marks."""
+    return line.strip().lstrip("> ").strip("`\"' ")[:MAX_LINE]

@@ -1,0 +1,34 @@
+"""How long the capture of CUDA graphs takes, as it took elsewhere."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ..deployment import Deployment
+from ..releases import table
+
+MEASURED = "H100"
+"""The GPU of the logs that the figures were fitted to."""
+
+
+class Seconds(NamedTuple):
+    """How long the capture takes, as it took elsewhere."""
+
+    low: float
+    best: float
+    high: float
+
+
+def capture_seconds(deployment: Deployment, graphs: int) -> Seconds:
+    """How long so many graphs take: each runs every layer of a pipeline stage, and experts cost more than that.
+
+    On other GPUs than that of the logs the bounds are wider.
+    """
+    known = table("capture_time")
+    model = deployment.model
+    layers = model.num_hidden_layers / deployment.pipeline_parallel_size
+    each = known["seconds_a_graph"] + known["seconds_a_graph_and_layer"] * layers
+    each += known["seconds_a_graph_of_experts"] if model.is_moe else 0.0
+    least, most = known["bounds" if MEASURED in deployment.gpu.name else "bounds_of_other_gpus"]
+    best = graphs * each
+    return Seconds(round(best * least, 1), round(best, 1), round(best * most, 1))

@@ -1,0 +1,154 @@
+"""The form of the document of `cgplan diff --json`, as pydantic models."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from ..resolve.document_schema import FindingPart
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", populate_by_name=True)
+
+
+class ErrorPart(_Part):
+    """Why a release does not start; the last ones only where vLLM itself refuses."""
+
+    code: str
+    message: str
+    where: str | None
+    fix: str | None
+    stage: str | None = None
+    raised_as: str | None = None
+    raised_in: str | None = None
+    kind: str | None = Field(default=None, description="of an argument that is refused, how")
+
+
+class ReleasePart(_Part):
+    """A release on the way, ends included."""
+
+    release: str
+    starts: bool
+    error: ErrorPart | None
+
+
+class FactPart(_Part):
+    """A fact of the tables of releases."""
+
+    path: str
+    before: Any
+    after: Any
+
+
+class CausePart(_Part):
+    """A rule or fact that moved a value."""
+
+    code: str
+    kind: Literal["new", "gone", "fact", "input"]
+    why: str
+    title: str
+    instead: str
+    facts: list[FactPart]
+
+
+class StepPart(_Part):
+    """What one release changed of a value."""
+
+    previous: str = Field(alias="from")
+    to: str
+    release: str
+    before: Any
+    after: Any
+    causes: list[CausePart]
+    follows: list[str] = Field(description="fields that it follows from")
+
+
+class RestorePart(_Part):
+    """How to keep the value: a flag, NAME=VALUE, or null."""
+
+    setting: str | None
+    note: str | None
+
+
+class ChangePart(_Part):
+    """A value that differs between the ends."""
+
+    field: str
+    label: str
+    section: str
+    before: Any
+    after: Any
+    added: list[Any] | None = Field(description="items of `after` alone; null where the values are no lists")
+    removed: list[Any] | None
+    steps: list[StepPart]
+    restore: RestorePart
+
+
+class NotePart(_Part):
+    """A rule that changed."""
+
+    release: str
+    code: str
+    kind: str
+    title: str
+    instead: str
+    facts: list[FactPart]
+
+
+class DeploymentPart(_Part):
+    model: str
+    gpu: str
+
+
+class MemorySidePart(_Part):
+    """What `cgplan plan` says at one end. Bytes are of one GPU."""
+
+    release: str
+    fits: bool
+    starts: Literal["yes", "no", "unsure"]
+    kv_tokens: int | None
+    deducted_bytes: int | None
+    block_size: int | None
+    max_num_seqs_that_fits: int | None
+    findings: list[FindingPart]
+
+
+class MemoryChangePart(_Part):
+    field: str
+    before: Any
+    after: Any
+    releases: list[str]
+
+
+class MemoryPart(_Part):
+    """Both ends, what moved, and findings of one end alone."""
+
+    first: MemorySidePart = Field(alias="from")
+    to: MemorySidePart
+    changes: list[MemoryChangePart]
+    new: list[FindingPart]
+    gone: list[FindingPart]
+
+
+class ComparisonDocument(_Part):
+    """What changes between two releases: for a deployment, or of all rules where none was given."""
+
+    schema_version: Literal[1]
+    first: str = Field(alias="from")
+    to: str
+    changed: bool
+    deployment: DeploymentPart | None = Field(description="null where no deployment was given")
+    releases: list[ReleasePart]
+    changes: list[ChangePart]
+    without_effect: list[NotePart]
+    notes: list[NotePart] | None = Field(description="null with a deployment")
+    memory: MemoryPart | None = Field(description="null where it is not planned")
+    assumptions: list[str]
+    not_modelled: list[str]
+
+
+def json_schema() -> dict[str, Any]:
+    """JSON Schema of the document."""
+    return ComparisonDocument.model_json_schema(by_alias=True)

@@ -1,0 +1,48 @@
+"""What is said of a start that holds with less to spare than the estimate of the graphs may be off by."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from cgplan import Deployment, Measured, MemoryFlags, load_model, plan
+from cgplan.memory.estimates import GIB
+from cgplan.memory.plan import CapacityPlan
+from cgplan.memory.thin_margin import margin
+from cgplan.releases.gpus import gpu
+
+WEIGHTS = Measured(weights=int(18.47 * GIB))
+FIELDS: dict[str, Any] = {"max_model_len": 16384, "max_num_batched_tokens": 2048}
+
+
+def made(release: str = "0.19.1", card: str = "rtx5090", known: Measured = WEIGHTS, **more: Any) -> CapacityPlan:
+    model = load_model("Qwen/Qwen3.6-27B")
+    return plan(Deployment(model=model, gpu=gpu(card), vllm=release, **{**FIELDS, **more}), MemoryFlags(), known=known)
+
+
+def fix_of(found: CapacityPlan) -> str | None:
+    return next((one.fix for one in found.findings if one.code == "CG598"), None)
+
+
+def test_fewer_requests_and_sizes_are_proposed_with_what_they_free() -> None:
+    found = made()
+    assert found.starts == "yes"
+    fix = fix_of(found)
+    assert fix is not None
+    assert found.budget is not None
+    before = found.budget.tightest.graphs.best
+    tried = re.findall(r"--(max-num-seqs|max-cudagraph-capture-size) ([0-9]+) \(graphs take ([0-9.]+) GiB less", fix)
+    assert [name for name, _, _ in tried] == ["max-num-seqs", "max-num-seqs", "max-cudagraph-capture-size"]
+    for name, value, freed in tried:
+        then = made(**{name.replace("-", "_"): int(value)})
+        assert then.starts == "yes"
+        assert fix_of(then) is None
+        assert then.budget is not None
+        assert f"{(before - then.budget.tightest.graphs.best) / GIB:.2f}" == freed
+        assert not margin(then.budget).is_thin
+
+
+def test_where_enough_stays_free_nothing_is_said() -> None:
+    assert fix_of(made(max_num_seqs=16)) is None
+    assert fix_of(made("0.33.0")) is None
+    assert fix_of(made(card="h100")) is None
