@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ..errors import CgplanError
-from ..memory.estimates import GIB
 from ..resolve import Resolution
 from ..trace import Rule
 from ..vocabulary import Runner
@@ -44,6 +43,7 @@ MORE_SETS = Rule(
     " one set, and batches without adapters run eager.",
     source="vllm/v1/cudagraph_dispatcher.py:110-128",
 )
+GIB = 1 << 30
 WORTH_SAYING = GIB // 2
 """Buffers of fewer bytes, with a second set of graphs, are what --enable-lora is known to cost."""
 

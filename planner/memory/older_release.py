@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 from ..trace import Finding
 from .budget.rules import FREE_MEMORY
 from .plan import CapacityPlan
 
+_RELEASE = re.compile(r"v?([0-9]{1,4})\.([0-9]{1,4})(?:\.([0-9]{1,4}))?")
 CHECK_SEEN = "0.9.1"
 """The oldest release in whose public logs the check of free memory was seen."""
 
@@ -39,9 +41,7 @@ def _said(made: CapacityPlan, finding: Finding, wanted: str) -> Finding:
 
 
 def _is_before(release: str, other: str) -> bool:
-    from packaging.version import InvalidVersion, Version
-
-    try:
-        return Version(release.removeprefix("v")[:40]) < Version(other)
-    except InvalidVersion:
+    numbers = _RELEASE.match(release)
+    if numbers is None:
         return False
+    return tuple(int(part or 0) for part in numbers.groups()) < tuple(map(int, other.split(".")))

@@ -31,7 +31,7 @@ PAGE = """\
 Written by `python tools/bench --write docs/benchmarks.md`; all figures are of that one run. Ratios are medians of
 {runs} pairs, the two commands in turn, so that they hold when the machine's speed drifts.
 
-Machine: {machine}. Load before and after: {before}, {after}.
+Machine: {machine}. Load of the machine before and after: {before}, {after}.
 
 ## Speed
 
