@@ -51,8 +51,11 @@ def thin_margin(
     now = margin(made)
     if made.is_manual or not now.is_thin:
         return ()
+    free = f"{now.free / GIB:.2f} GiB surely stay free"
+    if now.free < 0:
+        free = f"at the low end of the estimates {-now.free / GIB:.2f} GiB are missing"
     text = (
-        f"{now.free / GIB:.2f} GiB surely stay free while idle, and the graphs may take {now.error / GIB:.2f} GiB more"
+        f"{free} while idle, and the graphs may take {now.error / GIB:.2f} GiB more"
         " than estimated: what is not modelled may end in CUDA out of memory"
     )
     ways = list(_ways(deployment, request, resolution, made))
