@@ -113,7 +113,7 @@ def subject_of(asked: Asked) -> Subject:
     except (InputError, StartupError) as error:
         if not asked.model_assumed:
             return Subject(asked, None, error)
-        from .stand_ins import of_any_model
+        from .other_shapes import of_any_model
 
         always = of_any_model(asked.served.deployment, error)
         return Subject(asked, None, always or error, always is None)

@@ -6,6 +6,7 @@ from typing import Any
 
 import backend_points as given
 import pytest
+from backend_cases import AL, DEEPSEEK, DEEPSEEK_SPARSE, LLAMA, NV, STD, UB
 
 from cgplan import releases
 from cgplan.deployment import Deployment
@@ -19,25 +20,6 @@ from cgplan.resolve.backends.support import level, named_level
 from cgplan.sections import AttentionOptions, Gpu, Software, SpeculativeOptions
 from cgplan.trace import RULES, Trace
 from cgplan.vocabulary import AttentionCGSupport
-
-AL = AttentionCGSupport.ALWAYS
-UB = AttentionCGSupport.UNIFORM_BATCH
-STD = AttentionCGSupport.UNIFORM_SINGLE_TOKEN_DECODE
-NV = AttentionCGSupport.NEVER
-
-LLAMA = ModelShape()
-DEEPSEEK = ModelShape(
-    architectures=("DeepseekV3ForCausalLM",),
-    num_attention_heads=128,
-    num_kv_heads=128,
-    head_size=576,
-    use_mla=True,
-    kv_lora_rank=512,
-    qk_nope_head_dim=128,
-    qk_rope_head_dim=64,
-    v_head_dim=128,
-)
-DEEPSEEK_SPARSE = DEEPSEEK.model_copy(update={"architectures": ("DeepseekV32ForCausalLM",), "index_topk": 2048})
 
 
 @pytest.fixture(autouse=True)
