@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, NamedTuple, Optional, get_type_hints
 
 import typer
@@ -12,11 +13,13 @@ from cgplan.releases import SUPPORTED
 
 from . import environment, secrecy
 from .decorate import with_deployment
-from .options import DeploymentOptions, LaunchOption
+from .memory_flags import CacheSizeOptions
+from .options import LaunchOption
 from .output_options import OUTPUT, JsonInPanelOption, MarkdownInPanelOption, check_one_form
 from .pasted import pasted
 from .request import Asked, deployment_of, launch_of, request_of_releases
-from .values import release
+from .streams import say
+from .values import release_and_note
 
 if TYPE_CHECKING:
     from cgplan.compare import Comparison
@@ -30,13 +33,14 @@ Examples:
   cgplan diff --from 0.32 --to 0.33
   cgplan diff deploy.yaml --to 0.33.0
   cgplan diff --from 0.25.1 -- vllm serve Qwen/Qwen3-8B --max-num-seqs 300
+  cgplan diff --from 0.19 --to 0.20 --model Qwen/Qwen3-14B --gpu h100 --gpu-memory-utilization 0.9
 
 Side effects: none; no file is written, no network is used. Without --gpu the driver says which GPU is here.
 
 Exit codes:
   0  compared
   1  something changed, with --fail-on-change
-  2  bad usage or input
+  2  bad usage or input, or vLLM of both releases refuses for one reason before it looks at memory
 """
 RELEASES = "Releases"
 NO_WEIGHTS = "Memory is not compared: the weights of the model are not known; --model names one of `cgplan models`."
@@ -51,7 +55,7 @@ class Both(NamedTuple):
 
 @with_deployment(refused=("vllm", "assume_release"))
 def command(
-    options: DeploymentOptions,
+    options: CacheSizeOptions,
     *,
     context: typer.Context,
     launch: LaunchOption = None,
@@ -98,21 +102,25 @@ def command(
                 fix=f"drop {flag}",
             )
     served = launch_of(options, pasted(context), launch)
-    start = _start(first, served)
-    end = release(last or SUPPORTED[-1], "--to")
+    start, *notes = _start(first, served)
+    end, *more = release_and_note(last or SUPPORTED[-1], "--to")
+    said = [note for note in (*notes, *more) if note is not None]
     if served is None and _asks_for_nothing(options):
+        for note in said:
+            say(note)
         changed = _notes(start, end, as_json, as_markdown)
     else:
         both = _both(options, served, start, end)
+        both = both._replace(asked=both.asked._replace(assumptions=(*said, *both.asked.assumptions)))
         changed = _compare(both, start, end, as_json, as_markdown, options)
     return int(changed and fail_on_change)
 
 
-def _start(text: str | None, launch: Launch | None) -> str:
-    """The release to start from: --from, else that of the file's image."""
+def _start(text: str | None, launch: Launch | None) -> tuple[str, str | None]:
+    """The release to start from: --from, else that of the file's image; and what to say of it."""
     said = launch.hints.release if launch is not None else None
     if text is not None:
-        return release(text, "--from")
+        return release_and_note(text, "--from")
     if said is None:
         raise InputError(
             "the release to compare from is not given" if launch is None else "the release that you run is not known",
@@ -120,10 +128,10 @@ def _start(text: str | None, launch: Launch | None) -> str:
             where="--from",
             fix=f"write --from RELEASE; one of {', '.join(SUPPORTED)}",
         )
-    return release(said, "--from")
+    return release_and_note(said, "--from")
 
 
-def _both(options: DeploymentOptions, launch: Launch | None, start: str, end: str) -> Both:
+def _both(options: CacheSizeOptions, launch: Launch | None, start: str, end: str) -> Both:
     """The deployment to compare, and the releases that do not take its line."""
     if launch is None:
         return Both(deployment_of(options, start), {})
@@ -132,8 +140,8 @@ def _both(options: DeploymentOptions, launch: Launch | None, start: str, end: st
     return Both(*request_of_releases(launch, options, releases_between(start, end)))
 
 
-def _asks_for_nothing(options: DeploymentOptions) -> bool:
-    return all(getattr(options, name) is None for name in get_type_hints(DeploymentOptions))
+def _asks_for_nothing(options: CacheSizeOptions) -> bool:
+    return all(getattr(options, name) is None for name in get_type_hints(CacheSizeOptions))
 
 
 def _notes(first: str, last: str, as_json: bool, as_markdown: bool) -> bool:
@@ -155,11 +163,12 @@ def _notes(first: str, last: str, as_json: bool, as_markdown: bool) -> bool:
     return bool(notes)
 
 
-def _compare(both: Both, first: str, last: str, as_json: bool, as_markdown: bool, options: DeploymentOptions) -> bool:
+def _compare(both: Both, first: str, last: str, as_json: bool, as_markdown: bool, options: CacheSizeOptions) -> bool:
     from cgplan.compare import compare
 
     asked = both.asked
     found = compare(asked.deployment, first, last, both.refused)
+    _check_starts(found)
     memory = _memory(both, found, options)
     assumptions = [*asked.assumptions, *environment.ignored_later(asked.deployment.env, first, last)]
     if asked.deployment.model.weights is None:
@@ -188,18 +197,44 @@ def _compare(both: Both, first: str, last: str, as_json: bool, as_markdown: bool
     return bool(found.changes or (memory is not None and memory.changed))
 
 
-def _memory(both: Both, found: Comparison, options: DeploymentOptions) -> MemoryMoves | None:
+def _check_starts(found: Comparison) -> None:
+    """Where both ends refuse for one reason there is nothing to compare, which "nothing changes" would hide.
+
+    Raises:
+        CgplanError: why.
+    """
+    error = found.last.error
+    if error is None or found.first.error is None or found.changes:
+        return
+    said = secrecy.without_secrets(error)
+    releases = dict.fromkeys((found.first.release, found.last.release))
+    said.message = f"starts in neither {' nor '.join(releases)}, so memory is not compared either: {said.message}"
+    if len(releases) == 1:
+        said.message = said.message.replace("in neither", "not in", 1).replace(" either:", ":", 1)
+    raise said
+
+
+def _memory(both: Both, found: Comparison, options: CacheSizeOptions) -> MemoryMoves | None:
     """What `plan` says of the deployment at each release; None where an end is refused before, or too little is known.
 
     Planning is imported only where there is something to plan.
     """
+    if options.gpu_memory_utilization is not None or options.kv_cache_memory_bytes is not None:
+        from .plan_inputs import memory_options
+
+        memory_options(options)  # a value that cannot be read is told though nothing is planned
     model = both.asked.deployment.model
     if model.weights is None or not (found.first.starts and found.last.starts):
         return None
+    from cgplan.compare import codes_between
     from cgplan.memory.by_release import memory_moves
 
     from .plan_inputs import request_of_line
 
     return memory_moves(
-        both.asked.deployment, request_of_line(options), [one.release for one in found.snapshots], both.refused
+        both.asked.deployment,
+        request_of_line(options),
+        [one.release for one in found.snapshots],
+        both.refused,
+        partial(codes_between, found),
     )

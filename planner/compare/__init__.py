@@ -5,7 +5,7 @@ release, and which rule did it; `release_notes` needs no deployment. `report/dif
 """
 
 from .changes import Cause, Change, Comparison, Note, Step
-from .comparison import compare
+from .comparison import codes_between, compare
 from .notes import release_notes
 from .path import releases_between
 from .snapshot import Snapshot, snapshot
@@ -17,6 +17,7 @@ __all__ = [
     "Note",
     "Snapshot",
     "Step",
+    "codes_between",
     "compare",
     "release_notes",
     "releases_between",

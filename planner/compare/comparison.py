@@ -46,6 +46,16 @@ def compare(
     return Comparison(deployment, snapshots, tuple(changes), _without_effect(snapshots, changes, deployment))
 
 
+def codes_between(comparison: Comparison, previous: str, following: str, field: str) -> tuple[str, ...]:
+    """The rules that moved `field` between two releases of the way; () where it did not move, or one does not start."""
+    sides = {one.release: one for one in comparison.snapshots}
+    before, after = sides[previous], sides[following]
+    if not (before.starts and after.starts and differ(field, before, after)):
+        return ()
+    causes, _ = StepCauses(before, after, releases_between(previous, following), comparison.deployment).of(field)
+    return tuple(cause.code for cause in causes)
+
+
 def _snapshots(deployment: Deployment, path: Sequence[str], refused: Mapping[str, CgplanError]) -> tuple[Snapshot, ...]:
     found: list[Snapshot] = []
     for release in path:

@@ -15,6 +15,7 @@ CODES = {
     "backends.settings.sm10_sparse_kv_fp8": "CG306",
     "backends.settings.rswa": "CG344",
     "backends.unchecked": "CG301",
+    "budget.requested": "CG505",
     "config_fields": "CG901",
     "memory.graph_estimate": "CG502",
     "memory.graph_estimate.v2": "CG503",

@@ -14,6 +14,8 @@ from .path import newer
 
 TOPICS = ("architectures", "backends", "memory", "names", "pipeline")
 """Fact files with histories of what vLLM does."""
+ASKED = ("budget", "requested")
+"""Of the memory, the one section that says what vLLM does by default; the rest are parts of an estimate."""
 
 
 class Move(NamedTuple):
@@ -47,6 +49,9 @@ def changed_facts(previous: str, following: str) -> Iterator[FactChange]:
         yield FactChange("architecture_releases.first", went, came)
     for topic in TOPICS:
         yield from _differences(facts(topic, previous), facts(topic, following), topic, previous, following)
+    topic, section = ASKED
+    before, after = (facts(topic, release)[section] for release in (previous, following))
+    yield from _differences(before, after, f"{topic}.{section}", previous, following)
 
 
 def _architectures_of(release: str, other: str) -> list[str]:

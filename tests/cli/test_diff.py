@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +15,7 @@ from cgplan.releases import SUPPORTED
 Run = Callable[[str], tuple[int, str, str]]
 B200 = "diff --from 0.25.1 --to 0.33.0 --gpu b200 --max-num-seqs 1000"
 FORMATS = ("", " --markdown", " --json")
+HALF = "diff --from 0.19 --to 0.20 --gpu h100 -- vllm serve nvidia/NVIDIA-Nemotron-Nano-9B-v2 --gpu-memory-utilization"
 
 
 @pytest.fixture
@@ -62,7 +64,7 @@ def test_the_upgrade_of_a_b200(cgplan: Run, form: str) -> None:
 @pytest.mark.parametrize("columns", ["40", "80", "120", "200"])
 def test_the_screen_keeps_its_width(cgplan: Run, monkeypatch: pytest.MonkeyPatch, columns: str) -> None:
     monkeypatch.setenv("COLUMNS", columns)
-    for line in (B200, "diff --from 0.19 --to 0.33"):
+    for line in (B200, "diff --from 0.19 --to 0.33", f"{HALF} 0.5", f"{HALF} 0.4".replace("0.19 --to 0.20", "0.23")):
         out = cgplan(line)[1]
         assert max(len(row) for row in out.splitlines()) <= min(int(columns), 120)
 
@@ -131,7 +133,7 @@ def test_the_other_release_is_the_newest(cgplan: Run) -> None:
 
 
 @pytest.mark.parametrize("flag", ["--from", "--to"])
-@pytest.mark.parametrize("release", ["0.12", "0.99.0", "newest", "0.28.7"])
+@pytest.mark.parametrize("release", ["0.12", "0.99.0", "newest", "0.34.0"])
 def test_an_unknown_release(cgplan: Run, flag: str, release: str) -> None:
     other = "--to" if flag == "--from" else "--from"
     status, out, err = cgplan(f"diff {flag} {release} {other} 0.33")
@@ -178,9 +180,6 @@ def test_ascii(cgplan: Run, monkeypatch: pytest.MonkeyPatch) -> None:
 
     AsciiFile(Sink()).write("528–992 by 16 → • …")  # type: ignore[arg-type]
     assert lines == ["528-992 by 16 > * ."]
-
-
-HALF = "diff --from 0.19 --to 0.20 --gpu h100 -- vllm serve nvidia/NVIDIA-Nemotron-Nano-9B-v2 --gpu-memory-utilization"
 
 
 @pytest.mark.parametrize("form", ["", "--markdown"])
@@ -255,3 +254,84 @@ def test_variables_that_a_release_ignores(cgplan: Run, name: str, ends: tuple[st
     assert [one for one in said if "CG811" in one] == [
         f"Environment: {name} is set; vLLM {release} ignores it (CG811)." for release in ignores
     ]
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_a_deployment_that_both_releases_refuse_is_no_lack_of_changes(cgplan: Run, form: str) -> None:
+    line = "diff --from 0.23 --to 0.26 --model Qwen/Qwen3-8B --gpu h100 -q nonsense"
+    status, out, err = cgplan(line + form)
+    assert status == 2
+    assert err.startswith(
+        "error[CG139]: starts in neither 0.23.0 nor 0.26.0, so memory is not compared either: unknown"
+    )
+    assert "Nothing" not in out
+    assert cgplan(line.replace("-q nonsense", "-q fp8") + form)[0] == 0
+
+
+def test_each_end_refuses_for_a_reason_of_its_own(cgplan: Run) -> None:
+    more = "--model Qwen/Qwen3-8B --gpu h100 -cc.pass_config.enable_sp=true -tp 2 -q nvfp4_per_token"
+    status, out, _ = cgplan(f"diff --from 0.19 --to 0.33 {more}")
+    assert status == 0
+    text = squeezed(out)
+    assert "Starts in neither: 0.19.1 refuses by CG139, 0.33.0 by CG641. Nothing else is compared" in text
+
+
+@pytest.mark.parametrize("form", ["", "--markdown"])
+def test_a_memory_that_both_releases_refuse_is_told(cgplan: Run, form: str) -> None:
+    line = f"{HALF} 0.4".replace("--from 0.19 --to 0.20", f"--from 0.23 --to 0.26 {form}")
+    text = squeezed(cgplan(line)[1])
+    assert "By its memory it starts in neither: CG501." in text
+    assert re.search(r"exceeds the 5\d\d Mamba cache blocks", text)
+    assert "starts in neither" not in squeezed(cgplan(line.replace(" 0.4", " 0.9"))[1])
+
+
+@pytest.mark.parametrize("form", ["", " --markdown"])
+def test_the_default_share_of_memory(cgplan: Run, form: str) -> None:
+    line = f"diff --from 0.19.1 --to 0.20.2 --model Qwen/Qwen3-14B --gpu h100{form}"
+    text = squeezed(cgplan(line)[1]).replace("`", "")
+    for words in (
+        "memory asked for: --gpu-memory-utilization is 0.92 by default, 0.9 in 0.19.1",
+        "To keep what 0.19.1 did",
+        "The default is 0.92 in 0.20.2.",
+        "Its KV cache grows from",
+        "What moves the KV cache",
+    ):
+        assert words in text, words
+    given = squeezed(cgplan(f"{line} --gpu-memory-utilization 0.9")[1])
+    assert "by default, 0.9" not in given
+    assert "The default is" not in given
+    assert "Its KV cache shrinks from" in given
+
+
+def test_options_of_memory_stand_over_those_of_the_line(cgplan: Run) -> None:
+    document = json.loads(cgplan(f"{HALF} 0.5".replace(" -- ", " --gpu-memory-utilization 0.9 --json -- "))[1])
+    assert document["memory"]["to"]["gpu_memory_utilization"] == 0.9
+    own = json.loads(cgplan(f"{HALF} 0.5".replace(" -- ", " --json -- "))[1])
+    assert own["memory"]["to"]["gpu_memory_utilization"] == 0.5
+    fixed = "diff --from 0.28 --to 0.29 --model Qwen/Qwen3-8B --gpu h100 --kv-cache-memory-bytes 20G --json"
+    memory = json.loads(cgplan(fixed)[1])["memory"]
+    assert (memory["from"]["kv_bytes"], memory["to"]["kv_bytes"]) == (20 << 30,) * 2
+    assert cgplan("diff --from 0.28 --to 0.29 --gpu h100 --gpu-memory-utilization 1.9")[0] == 2
+
+
+def test_the_log_of_a_hybrid_in_0_19_counts_otherwise(cgplan: Run) -> None:
+    out = cgplan(f"{HALF} 0.9")[1]
+    rows = {row.split("  ")[1].strip(): row for row in out.splitlines() if row.startswith("  KV ")}
+    assert "of one group" in rows["KV tokens of the log"]
+    assert "CG581" in rows["KV tokens of the log"]
+    before, after = (int(word.replace(",", "")) for word in rows["KV tokens"].split()[2:4])
+    assert before > after
+    assert "of the log" not in cgplan(f"{HALF} 0.9".replace("--from 0.19 --to 0.20", "--from 0.20 --to 0.21"))[1]
+
+
+def test_blocks_that_the_old_release_did_not_look_at(cgplan: Run) -> None:
+    assert re.search(r"0\.19\.1 has 1,0\d\d blocks and does not refuse: it caps", squeezed(cgplan(f"{HALF} 0.5")[1]))
+    assert "does not refuse" not in squeezed(cgplan(f"{HALF} 0.9")[1])
+
+
+@pytest.mark.parametrize("form", ["", " --markdown"])
+def test_the_graphs_of_both_ends_are_told_though_nothing_changes(cgplan: Run, form: str) -> None:
+    line = f"diff --from 0.32 --to 0.33 --model Qwen/Qwen3-8B --gpu h100{form}"
+    assert "CUDA graphs: FULL_AND_PIECEWISE, 102 graphs on runner V2 in both." in squeezed(cgplan(line)[1])
+    none = squeezed(cgplan(f"{line} --enforce-eager")[1])
+    assert "CUDA graphs: none (CG" in none

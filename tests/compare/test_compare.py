@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cgplan import Deployment, InputError, ModelShape
-from cgplan.compare import Change, Comparison, compare, releases_between, snapshot
+from cgplan.compare import Change, Comparison, codes_between, compare, releases_between, snapshot
 from cgplan.compare.restore import restores
 from cgplan.releases import SUPPORTED
 from cgplan.releases.gpus import gpu
@@ -191,3 +191,12 @@ def test_a_runner_that_learns_a_method_names_the_rule() -> None:
     deployment = Deployment(speculative_config={"method": "ngram", "num_speculative_tokens": 3})
     change = by_field(compare(deployment, "0.31.0", "0.32.0"))["runner"]
     assert change.codes == ("CG627",)
+
+
+def test_rules_between_any_two_releases_of_the_way() -> None:
+    """Also of a value that is the same again at the end."""
+    found = compare(Deployment(gpu=gpu("h100")), "0.27.1", "0.33.0")
+    assert codes_between(found, "0.28.0", "0.29.0", "graph_memory_deducted") == ("CG503",)
+    assert codes_between(found, "0.29.0", "0.30.0", "graph_memory_deducted") == ()
+    eager = compare(Deployment(gpu=gpu("h100"), enforce_eager=True), "0.27.1", "0.33.0")
+    assert codes_between(eager, "0.28.0", "0.29.0", "graph_memory_deducted") == ()

@@ -18,7 +18,7 @@ from cgplan.rules import all_rules
 
 ELSEWHERE = {
     *("documented", "field_ranges", "level_sources"),  # where something stands, what is said of it, what is refused
-    *("budget", "graph_memory", "kv_cache", "kv_layers", "kv_planning"),  # memory, which `diff` does not compare
+    *("budget", "graph_memory", "kv_cache", "kv_layers", "kv_planning"),  # of the plan of the memory, but one section
 }
 """Fact files with histories that `diff` does not read."""
 
@@ -96,3 +96,9 @@ def test_the_notes_of_a_release() -> None:
     assert codes["CG111"].facts[0].path == "pipeline.grid.append_off_grid"
     assert {note.code for note in release_notes("0.31.0", "0.30.0")} == set(codes)
     assert release_notes("0.31.0", "0.31.0") == ()
+
+
+def test_the_default_share_of_memory_is_a_fact_that_moves() -> None:
+    (change,) = moves("0.19.1", "0.20.2")["CG505"].facts
+    assert (change.path, change.before, change.after) == ("budget.requested.utilization", 0.9, 0.92)
+    assert "CG505" not in moves("0.20.2", "0.21.0")

@@ -33,6 +33,7 @@ def test_an_upgrade_that_ends_the_start() -> None:
     back = memory_moves(deployment(NEMOTRON), HALF, ("0.20.2", "0.19.1"))
     assert back is not None
     assert (back.changed, [one.code for one in back.gone]) == (found.changed, ["CG501"])
+    assert back.releases("starts") == ("0.20.2",)
     enough = memory_moves(deployment(NEMOTRON), MemoryRequest(MemoryFlags(0.9)), ("0.19.1", "0.20.2"))
     assert enough is not None
     assert (enough.last.fits, "starts" in enough.changed) == (True, False)
@@ -82,8 +83,70 @@ def test_the_document(auto_fit: bool) -> None:
     found = memory_moves(deployment(**length), request, ("0.28.0", "0.29.0"))
     assert found is not None
     written = moves_document(found)
-    assert list(written) == ["from", "to", "changes", "new", "gone"]
+    assert list(written) == ["from", "to", "changes", "causes", "new", "gone"]
     assert [one["field"] for one in written["changes"]] == list(found.changed)
     deducted = next(one for one in written["changes"] if one["field"] == "deducted_bytes")
     assert (deducted["before"], deducted["releases"]) == (0, ["0.29.0"])
     assert deducted["after"] > 0
+
+
+def test_a_start_that_both_ends_refuse() -> None:
+    found = memory_moves(deployment(NEMOTRON), MemoryRequest(MemoryFlags(0.4)), ("0.23.0", "0.24.0"))
+    assert found is not None
+    assert (found.ends_both, found.changed) == (("CG501",), ())
+    half = memory_moves(deployment(NEMOTRON), HALF, ("0.19.1", "0.20.2"))
+    assert half is not None
+    assert half.ends_both == ()
+
+
+def test_fewer_blocks_than_sequences_before_they_were_looked_at() -> None:
+    found = memory_moves(deployment(NEMOTRON), HALF, ("0.19.1", "0.20.2"))
+    assert found is not None
+    assert found.first.made is not None
+    assert found.first.made.best.plan is not None
+    assert found.unchecked_blocks == found.first.made.best.plan.num_blocks
+    for share, path in ((0.9, ("0.19.1", "0.20.2")), (0.4, ("0.20.2", "0.21.0"))):
+        other = memory_moves(deployment(NEMOTRON), MemoryRequest(MemoryFlags(share)), path)
+        assert other is not None
+        assert other.unchecked_blocks is None
+
+
+def test_tokens_are_counted_alike_at_both_ends() -> None:
+    """The log of 0.19 has the tokens of one group of layers; laid beside those of 0.20 they would be a gain."""
+    found = memory_moves(deployment(NEMOTRON), MemoryRequest(MemoryFlags(0.9)), ("0.19.1", "0.20.2"))
+    assert found is not None
+    first, last = found.first, found.last
+    assert (first.counts_one_group, last.counts_one_group) == (True, False)
+    assert first.kv_tokens is not None
+    assert last.kv_tokens is not None
+    assert first.full_length_tokens is not None
+    assert first.kv_tokens < last.kv_tokens / 4
+    assert first.full_length_tokens > last.kv_tokens == last.full_length_tokens
+    assert found.codes_of("kv_tokens")[-1] == "CG581"
+    dense = memory_moves(deployment(), MemoryRequest(), ("0.19.1", "0.20.2"))
+    assert dense is not None
+    assert not dense.first.counts_one_group
+    assert "CG581" not in dense.codes_of("kv_tokens")
+
+
+@pytest.mark.parametrize(
+    ("flags", "keeps"),
+    [
+        (MemoryFlags(), "--gpu-memory-utilization 0.9"),
+        (MemoryFlags(0.9), None),
+        (MemoryFlags(None, 20 << 30), None),
+    ],
+)
+def test_the_flag_that_keeps_the_share(flags: MemoryFlags, keeps: str | None) -> None:
+    found = memory_moves(deployment(), MemoryRequest(flags), ("0.19.1", "0.20.2"))
+    assert found is not None
+    assert found.keeps == keeps
+    written = {one["field"]: one["restore"] for one in moves_document(found)["changes"]}
+    assert written.get("gpu_memory_utilization") == keeps
+
+
+def test_what_ends_a_larger_number_of_sequences() -> None:
+    found = memory_moves(deployment(NEMOTRON), HALF, ("0.19.1", "0.20.2"))
+    assert found is not None
+    assert found.last.max_num_seqs_that_fits is not None
+    assert found.codes_of("max_num_seqs_that_fits") == ("CG501",)
