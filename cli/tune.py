@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 import typer
@@ -34,6 +35,7 @@ Examples:
   cgplan tune --workload day.log@0.7 --workload night.log@0.3 -- vllm serve Qwen/Qwen3-8B --max-num-seqs 256
   cgplan tune deploy.yaml --workload server.log --profile profile.json
   cgplan tune --model Qwen/Qwen3-8B --gpu h100 --shape bursty --max-graphs 40
+  cgplan tune --model Qwen/Qwen3-8B --gpu h100 --max-concurrency 8
   curl -s localhost:8000/metrics | cgplan tune --model Qwen/Qwen3-8B --gpu h100 --workload - --json
 
 Side effects: none; no file is written. --workload reads an http:// address, where one is given.
@@ -74,6 +76,14 @@ def command(
     shape: Annotated[
         _Text, _traffic_option("--shape", "In its place: steady, bursty, low, uniform or bimodal.", "NAME")
     ] = None,
+    concurrency: Annotated[
+        _Text,
+        _traffic_option(
+            "--max-concurrency",
+            "In its place: which graphs at most N requests at once can use, and what the others cost.",
+            "N",
+        ),
+    ] = None,
     spread: Annotated[
         _Text,
         _traffic_option("--spread", "Share of steps of any size to choose for beside the traffic; default 0.05.", "X"),
@@ -101,7 +111,15 @@ def command(
     from cgplan.workload.tune.tune import SPREAD, tune_of
 
     line = pasted(context)
-    _check_asked(options, workload, shape, as_json=as_json, as_markdown=as_markdown)
+    _check_asked(options, workload, shape, concurrency, as_json=as_json, as_markdown=as_markdown)
+    if concurrency is not None:
+        given = {
+            "--spread": spread, "--profile": profile, "--must": must, "--max-graphs": max_graphs,
+            "--max-graph-memory": max_graph_memory, "--max-startup": max_startup,
+        }  # fmt: skip
+        _check_alone(given)
+        most = values.whole(concurrency, "--max-concurrency")
+        return _ceiling(_asked(options, line, launch, None), most, as_json=as_json, as_markdown=as_markdown)
     limits = _limits(max_graphs, max_graph_memory, max_startup)
     sizes = values.numbers(must, "--must") if must is not None else ()
     share = SPREAD if spread is None else _share(spread)
@@ -114,28 +132,71 @@ def command(
     elif as_markdown:
         from cgplan.report.tune_markdown import page
 
-        print(page(found, _title(found, asked), asked.assumptions), end="")
+        print(page(found, _title(found.resolution.vllm_version, asked), asked.assumptions), end="")
     else:
         from cgplan.report.tune_text import show
 
-        show(found, _title(found, asked), asked.assumptions)
+        show(found, _title(found.resolution.vllm_version, asked), asked.assumptions)
     return 0
 
 
 def _check_asked(
-    options: CacheSizeOptions, workload: list[str] | None, shape: str | None, *, as_json: bool, as_markdown: bool
-) -> None:
+    options: CacheSizeOptions, workload: list[str] | None, shape: str | None, concurrency: str | None, *,
+    as_json: bool, as_markdown: bool,
+) -> None:  # fmt: skip
     check_one_form(as_json=as_json, as_markdown=as_markdown)
-    if workload and shape is not None:
-        message = "--workload and --shape exclude each other"
-        raise InputError(message, code="CG907", where="--shape", fix="drop one of the two")
-    if not workload and shape is None:
+    names = {"--workload": workload or None, "--shape": shape, "--max-concurrency": concurrency}
+    given = [name for name, value in names.items() if value is not None]
+    if len(given) > 1:
+        message = f"{' and '.join(given)} exclude each other"
+        raise InputError(message, code="CG907", where=given[-1], fix=f"drop all but {given[0]}")
+    if not given and options.model_tag is not None and _is_traffic(options.model_tag):
+        raise InputError(
+            f"{shorten(options.model_tag, 60)} names no deployment", code="CG905", where="--workload",
+            fix=f"give it as --workload {shorten(options.model_tag, 200)}, beside --model",
+        )  # fmt: skip
+    if not given:
         raise InputError(
             "no traffic is given", code="CG905", where="--workload",
-            fix="give --workload FILE, or --shape steady, bursty, low, uniform or bimodal for a first look",
+            fix="give --workload FILE (a log, a table of --cudagraph-metrics, a text of /metrics), "
+            "--max-concurrency N, or --shape steady, bursty, low, uniform or bimodal for a first look",
         )  # fmt: skip
     if options.model_tag == "-" and any(text.partition("@")[0] == "-" for text in workload or ()):
         raise InputError("stdin is read once", code="CG905", where="--workload", fix="name one of the files")
+
+
+def _is_traffic(name: str) -> bool:
+    return Path(name).suffix in (".log", ".txt", ".csv", ".prom") and Path(name).is_file()
+
+
+def _check_alone(given: dict[str, str | None]) -> None:
+    """Of what chooses a list nothing is asked for."""
+    for name, value in given.items():
+        if value is not None:
+            raise InputError(
+                f"{name} is of a choice, and --max-concurrency chooses none", code="CG907", where=name,
+                fix=f"drop {name}, or give --workload or --shape in the place of --max-concurrency",
+            )  # fmt: skip
+
+
+def _ceiling(of: tuple[Asked, MemoryRequest], most: int, *, as_json: bool, as_markdown: bool) -> int:
+    from cgplan.workload.choices.concurrency import ceiling_of
+
+    asked, request = of
+    found = ceiling_of(asked.deployment, request, most)
+    title = _title(found.resolution.vllm_version, asked)
+    if as_json:
+        from cgplan.workload.tune.concurrency_document import as_document
+
+        _print_document(as_document(found), asked)
+        return 0
+    from cgplan.report import concurrency_view
+
+    if as_markdown:
+        print(concurrency_view.page(found, title, asked.assumptions), end="")
+    else:
+        concurrency_view.show(found, title, asked.assumptions)
+    return 0
 
 
 def _limits(graphs: str | None, memory: str | None, startup: str | None) -> Limits:
@@ -230,8 +291,8 @@ def _traffic(workload: list[str] | None, shape: str | None, asked: Asked) -> tup
     return (Traffic(made.source, made, is_measured=False),)
 
 
-def _title(found: Tuning, asked: Asked) -> str:
-    parts = [f"vLLM {found.resolution.vllm_version}", asked.gpu, asked.layout, asked.model]
+def _title(release: str, asked: Asked) -> str:
+    parts = [f"vLLM {release}", asked.gpu, asked.layout, asked.model]
     return " · ".join(shorten(part, 80) for part in parts if part)
 
 
@@ -241,7 +302,10 @@ def _print_json(found: Tuning, asked: Asked) -> None:
     fixed = tuple(
         replace(one, fix=as_option(as_fix(one.fix))) if one.fix is not None else one for one in found.findings
     )
-    document = as_document(replace(found, findings=fixed))
+    _print_document(as_document(replace(found, findings=fixed)), asked)
+
+
+def _print_document(document: dict[str, Any], asked: Asked) -> None:
     document["model"] = document["model"] or asked.model or None
     document["assumptions"] = [sentence(text) for text in asked.assumptions]
     print(json.dumps(document))

@@ -119,7 +119,7 @@ class TestModes:
         ],
     )
     def test_no_reason_to_change(self, traffic: Workload, profile: Profile | None, said: str) -> None:
-        modes = tune(deployment(PIECEWISE), traffic, profile=profile).others.modes
+        modes = tune(deployment(PIECEWISE), traffic, profile=profile, spread=0.0).others.modes
         assert modes.recommended is None
         assert modes.flags is None
         assert modes.reason.startswith("PIECEWISE stays")

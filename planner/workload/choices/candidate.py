@@ -91,6 +91,7 @@ class Bench:
         frame: of today's deployment.
         given: the traffic.
         must, limits, prices, request, spread: as `tune` took them.
+        near: sizes that lists have beside these, where the limits leave room.
         memo: lists that were found.
         slack: what lists may cost more than the best one to be shorter, of a step.
     """
@@ -103,6 +104,7 @@ class Bench:
     frame: Frame
     given: TrafficSteps
     must: tuple[int, ...]
+    near: tuple[int, ...]
     limits: Limits
     prices: Prices
     request: MemoryRequest | None
@@ -150,13 +152,24 @@ def listed(bench: Bench, deployment: Deployment, *, as_good: bool) -> Listed | s
             setting = Setting(deployment, resolution, bench.given.steps, (), bench.prices, bench.request)
             return Listed(deployment, resolution, None, setting.without_graphs())
         frame = frame_of(deployment, resolution, bench.must)
-        found = _best_list(bench, deployment, resolution, frame, as_good)
+        frame, found = _in_frame(bench, deployment, resolution, frame, as_good)
     except CgplanError as error:
         return error.message
     if found is None:
         return "no list of sizes keeps to the limits"
     made = with_sizes(deployment, found.sizes)
     return Listed(made, resolve(made), frame, found)
+
+
+def _in_frame(
+    bench: Bench, deployment: Deployment, resolution: Resolution, frame: Frame, as_good: bool
+) -> tuple[Frame, Point | None]:
+    """The best list with the sizes near the traffic; without them where no such list keeps to the limits."""
+    wider = frame.beside(bench.near)
+    found = _best_list(bench, deployment, resolution, wider, as_good)
+    if found is not None or wider == frame:
+        return wider, found
+    return frame, _best_list(bench, deployment, resolution, frame, as_good)
 
 
 def trials_of(bench: Bench, found: Iterable[Listed | str]) -> tuple[Resolution, ...]:

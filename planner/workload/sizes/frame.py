@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import gcd, lcm
 from typing import NamedTuple
 
@@ -45,6 +45,11 @@ class Frame:
     largest: int
     trial: Resolution
     rounded: frozenset[int] = frozenset()
+
+    def beside(self, sizes: Iterable[int]) -> Frame:
+        """The same where every list has these sizes too, rounded up and up to the largest."""
+        more = {round_up(size, self.multiple) for size in sizes}
+        return replace(self, fixed=tuple(sorted({*self.fixed, *(size for size in more if size <= self.largest)})))
 
     def rounds_to(self, found: Dispatch) -> int:
         """What the graph of a batch is a multiple of, where sizes are not."""

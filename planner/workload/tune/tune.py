@@ -23,14 +23,15 @@ from ..choices.candidate import Bench
 from ..choices.other_choices import other_choices
 from ..histogram import Workload
 from ..mixture import Traffic
+from ..sizes.densities import densities
 from ..sizes.effect import Point, Setting, can_be_planned, with_sizes
-from ..sizes.frame import Frame, Memo, frame_of, lists, most_sizes
-from ..sizes.limits import ROUNDING, Limits, choose, knee_of, slack_of
+from ..sizes.frame import Frame, Memo, frame_of
+from ..sizes.limits import ROUNDING, Limits, knee_of, slack_of
 from ..sizes.others import TrafficSteps, by_buckets, by_chance, guard_of, held_out, parts_of, traffic_steps
 from ..sizes.prices import TOKENS, prices_from
-from ..sizes.robust import shifts
 from ..sizes.steps import Step
 from ..tune_rules import NOT_KEPT
+from .pick import pick
 from .tune_findings import findings_of
 from .tuning import Tuning
 
@@ -96,17 +97,15 @@ def tune_of(
     today = setting.today()
     memo: Memo = {}
     allowed = replace(limits, graphs=limits.graphs if limits.graphs is not None else today.graphs)
-    made = lists((*steps, *guard), frame, prices, most_sizes(allowed, today), memo)
-    found = [setting.with_sizes(sizes) for sizes in made]
-    points = tuple(point for point in found if point is not None)
-    chosen, verdict = choose(points, today, allowed, frame.fixed, setting.guarded(frame.trial))
-    tuned = resolution if chosen is today else resolve(with_sizes(deployment, chosen.sizes))
+    picked = pick(setting, given, frame, today, allowed, memo, spread, may_grow=limits.graphs is None)
+    plain, frame = frame, picked.frame
+    points, chosen, tuned, allowed = picked.points, picked.chosen, picked.tuned, picked.limits
     if chosen is not today:
         _check_promise(setting, chosen)
     bench = Bench(
         deployment=deployment, resolution=resolution, tuned=tuned, today=today, chosen=chosen, frame=frame, given=given,
-        must=tuple(must), limits=allowed, prices=prices, request=setting.request, spread=spread, memo=memo,
-        slack=slack_of(today, setting.guarded(frame.trial)),
+        must=tuple(must), near=picked.near.sizes, limits=allowed, prices=prices, request=setting.request,
+        spread=spread, memo=memo, slack=slack_of(today, setting.guarded(frame.trial)),
     )  # fmt: skip
     return Tuning(
         deployment=deployment,
@@ -115,24 +114,26 @@ def tune_of(
         traffic=tuple(traffic),
         prices=prices,
         spread=spread,
-        fixed=frame.fixed,
+        fixed=plain.fixed,
         multiple=frame.multiple,
         limits=allowed,
         today=today,
         points=points,
         chosen=chosen,
         knee=knee_of(points),
-        verdict=verdict,
+        verdict=picked.verdict,
+        near=picked.near,
+        densities=densities(setting, plain, today, chosen),
         beats_from=next((len(p.sizes) for p in points if p.cost <= today.cost * (1 + ROUNDING)), None),
         eager_anyway=max(0.0, 1 - sum(step.weight for step in steps) / given.weight),
         gain=1 - chosen.cost / today.cost,
         held_out=None if tuned is resolution else held_out(setting, given, frame, len(chosen.sizes), spread),
         chance=None if tuned is resolution else by_chance(given, given.graphed, resolution, tuned, prices),
         buckets=by_buckets(given, (frame.trial,), resolution, tuned, prices),
-        shifts=shifts(steps, resolution, tuned, prices),
+        shifts=picked.shifts,
         parts=parts_of(setting, given, frame, chosen, tuned, spread),
         others=other_choices(bench),
-        findings=findings_of(deployment, given, frame, len(found) - len(points)),
+        findings=findings_of(deployment, given, frame, picked.dropped),
         notes=_notes(setting, given, frame, today, why_not),
     )
 

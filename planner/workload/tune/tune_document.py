@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...deployment import Deployment
+from ...resolve.resolution import Resolution
 from ..choices.candidate import Candidate
 from ..choices.other_choices import OtherChoices
 from ..sizes.effect import Point
@@ -19,10 +21,7 @@ def as_document(tuning: Tuning) -> dict[str, Any]:
     limits = tuning.limits
     return {
         "schema_version": SCHEMA_VERSION,
-        "vllm_version": tuning.resolution.vllm_version,
-        "model": tuning.deployment.model.name,
-        "gpu": tuning.deployment.gpu.name,
-        "cudagraph_mode": tuning.resolution.cudagraph_mode.value,
+        **heading(tuning.deployment, tuning.resolution),
         "verdict": tuning.verdict,
         "flags": tuning.flag,
         "cost_unit": tuning.prices.unit,
@@ -38,7 +37,10 @@ def as_document(tuning: Tuning) -> dict[str, Any]:
         "curve": [_point(point) for point in tuning.points],
         "fixed": list(tuning.fixed),
         "multiple": tuning.multiple,
+        "near": list(tuning.near.sizes),
+        "near_reason": tuning.near.why or None,
         "spread": tuning.spread,
+        "densities": [{"name": one.name, "is_beaten": one.is_beaten, **_point(one.point)} for one in tuning.densities],
         "limits": {
             "graphs": limits.graphs,
             "graph_bytes": limits.graph_bytes,
@@ -60,6 +62,16 @@ def as_document(tuning: Tuning) -> dict[str, Any]:
         "other_choices": _others(tuning.others),
         "findings": [one.__dict__ for one in tuning.findings],
         "notes": list(tuning.notes),
+    }
+
+
+def heading(deployment: Deployment, resolution: Resolution) -> dict[str, Any]:
+    """What both documents of `tune` are of."""
+    return {
+        "vllm_version": resolution.vllm_version,
+        "model": deployment.model.name,
+        "gpu": deployment.gpu.name,
+        "cudagraph_mode": resolution.cudagraph_mode.value,
     }
 
 

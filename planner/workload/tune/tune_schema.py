@@ -40,6 +40,13 @@ class PointPart(_Part):
     capture_seconds: CapturePart
 
 
+class DensityPart(PointPart):
+    """A list by a rule: powers of two, every 8th size."""
+
+    name: str
+    is_beaten: bool = Field(description="another of these lists has no more graphs and costs no more")
+
+
 class LimitsPart(_Part):
     """As they were taken; without --max-graphs as many graphs as today."""
 
@@ -194,7 +201,12 @@ class TuneDocument(_Part):
     curve: list[PointPart]
     fixed: list[int]
     multiple: int
+    near: list[int] = Field(
+        description="sizes that lists have as well, as the traffic does not say how far it spreads; [] for none"
+    )
+    near_reason: str | None = Field(description="what the traffic lacks; null: nothing")
     spread: float = Field(description="share of steps of any size that lists are chosen for; no figure has them")
+    densities: list[DensityPart] = Field(description="by number of graphs, today's list and the chosen one among them")
     limits: LimitsPart
     traffic: list[TrafficPart]
     eager_anyway: float = Field(description="share of the steps without a graph whatever the sizes; in no figure")

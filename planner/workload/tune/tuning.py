@@ -9,9 +9,11 @@ from ...resolve.resolution import Resolution
 from ...trace import Finding
 from ..choices.other_choices import OtherChoices
 from ..mixture import Traffic
+from ..sizes.densities import Density
 from ..sizes.effect import Point
 from ..sizes.flags import flags_of
 from ..sizes.limits import Limits, Verdict
+from ..sizes.neighbours import Near
 from ..sizes.prices import Prices
 from ..sizes.robust import Interval, PartGain, Shift
 
@@ -27,7 +29,7 @@ class Tuning:
         traffic: the parts of the mixture.
         prices: what the cost counts.
         spread: share of steps of any size that lists are chosen for.
-        fixed: sizes that every list has.
+        fixed: sizes that every list has, whatever the traffic.
         multiple: every size is one of this.
         limits: as they were taken.
         today: the list of today.
@@ -42,6 +44,8 @@ class Tuning:
         held_out: the same on one half of the steps, of as many sizes chosen for the other half; None: no measurement.
         chance: where the gain lies by chance in the counts; None: the traffic is no measurement.
         buckets: where it lies as the source knows sizes by bucket only; None: it knows them.
+        near: sizes that every list has as the traffic does not say how far it spreads.
+        densities: lists by how dense they are, today's and the chosen one among them.
         shifts: the gain where the traffic moves.
         parts: the gain of each part of a mixture; () for one part.
         others: what else could be changed, each beside the chosen list.
@@ -69,6 +73,8 @@ class Tuning:
     held_out: float | None
     chance: Interval | None
     buckets: Interval | None
+    near: Near
+    densities: tuple[Density, ...]
     shifts: tuple[Shift, ...]
     parts: tuple[PartGain, ...]
     others: OtherChoices
