@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 import typer
@@ -16,6 +17,7 @@ from .options import DeploymentOptions, LaunchOption, flag
 from .output_options import FailOnOption, JsonInPanelOption, MarkdownInPanelOption, check_one_form
 from .pasted import pasted
 from .plan_inputs import Planned, memory_options, planned, planned_other
+from .plan_older import without_older
 from .severities import SEVERITIES, severity
 
 if TYPE_CHECKING:
@@ -73,7 +75,9 @@ def command(
     lowest = severity(fail_on)
     _check_asked(options, what_if, compare_with, as_json=as_json, as_markdown=as_markdown)
     memory = memory_options(options)
-    first = planned(options, memory, pasted(context), launch)
+    older = without_older(pasted(context), options.vllm, options.assume_release)
+    first = planned(options, memory, older.line, launch)
+    first = replace(first, assumptions=(*first.assumptions, *older.notes))
     other = planned_other(options, memory, compare_with, first) if compare_with is not None else None
     found = _what_if(first, what_if)
     if as_json:

@@ -108,7 +108,7 @@ def planned(
     deployment, assumptions = asked.deployment, list(asked.assumptions)
     if _is_nameless(deployment.model) and options.asked is None:
         deployment = deployment.model_copy(update={"model": _stand_in()})
-    _check_known(options, deployment.model)
+    _check_known(options, deployment.model, counted=memory.known.weights is not None or memory.weights is not None)
     flags, auto_fit = _flags(options, memory)
     if auto_fit:
         deployment = deployment.model_copy(update={"max_model_len": None})
@@ -129,9 +129,9 @@ def planned(
         request = replace(request, weights=_from_files(memory.weights, deployment))
     made = plan_of(deployment, request)
     if options.assume_release is not None:
-        from cgplan.memory.older_release import for_release
+        from cgplan.memory.older_release import captured_by, for_release
 
-        made = for_release(made, options.vllm)
+        made = captured_by(for_release(made, options.vllm), options.vllm)
     if record is not None and request.known_of is None:
         assumptions += plan_record.held_against(record, made)
     return Planned(asked._replace(deployment=deployment), made, tuple(assumptions), record)
@@ -196,9 +196,9 @@ def _flags(options: DeploymentOptions, memory: MemoryOptions) -> tuple[MemoryFla
     return MemoryFlags(utilization, kv_cache, reserve), auto_fit
 
 
-def request_of_line(options: DeploymentOptions) -> MemoryRequest:
-    """What a line or file alone asks of the memory: its flags, and nothing that was measured."""
-    flags, auto_fit = _flags(options, MemoryOptions())
+def request_of_line(options: CacheSizeOptions) -> MemoryRequest:
+    """What a line or file asks of the memory, with the options over it: flags, and nothing that was measured."""
+    flags, auto_fit = _flags(options, memory_options(options))
     return MemoryRequest(flags, auto_fit=auto_fit)
 
 
@@ -206,17 +206,18 @@ def _is_nameless(model: ModelShape) -> bool:
     return model.name is None and model.weights is None
 
 
-def _check_known(options: DeploymentOptions, model: ModelShape) -> None:
-    """Another model's shape may stand in for graphs, not for memory."""
+def _check_known(options: DeploymentOptions, model: ModelShape, *, counted: bool) -> None:
+    """Another model's shape may stand in for graphs, and for memory where the bytes of the weights are `counted`."""
     served = options.asked.served if options.asked is not None else None
-    if served is None or not served.model_assumed or model.weights is not None:
+    if served is None or not served.model_assumed or model.weights is not None or counted:
         return
     name = shorten(model.name or "the model", 80)
     raise InputError(
         f"{name} is not in the catalogue, so nothing can be said of its memory",
         code="CG901",
         where="--model",
-        fix="give --model with its config.json or its folder; `cgplan models` lists those known",
+        fix="give --model with its config.json or its folder, or --weights-bytes with what the checkpoint has for each "
+        "GPU; `cgplan models` lists those known",
     )
 
 

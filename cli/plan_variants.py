@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from decimal import Decimal
 from functools import cache
 from typing import Any, get_type_hints
 
@@ -18,16 +19,19 @@ from cgplan.report.plan_text import WhatIf
 from . import machine, settings, values
 from .options import DeploymentOptions
 from .quantities import share, size
+from .streams import say
 
 FLAG = "--what-if"
 AS_GIVEN = "as given"
 """What the row of the deployment without the change is called."""
 MOST_VALUES = 10_000
 OF_MEMORY = ("gpu_memory_utilization", "kv_cache_memory_bytes", "kv_bytes")
+SPEC_TOKENS = "spec_tokens"
 NOT_VARIED = ("model_tag", "env", "software", "assume_release", "gpu_memory_bytes", "gpus_per_node")
 SWITCHES = ("true", "false")
 
-_RANGE = re.compile(r"([0-9]+)\.\.([0-9]+)(?::([0-9]+))?")
+_NUMBER = r"([0-9]{1,18}(?:\.[0-9]{1,9})?)"
+_RANGE = re.compile(rf"{_NUMBER}\.\.{_NUMBER}(?::{_NUMBER})?")
 _SHORT = {"tp": "tensor_parallel_size", "pp": "pipeline_parallel_size", "dp": "data_parallel_size"}
 
 
@@ -49,6 +53,13 @@ def what_if(made: CapacityPlan, text: str) -> WhatIf:
             fix=f"write {FLAG} max-num-seqs=64,128",
         )
     _check_known(option, name)
+    if option == SPEC_TOKENS and made.deployment.speculative_config is None:
+        raise InputError(
+            "there are no drafts whose number could be varied: no method of speculative decoding is given",
+            code="CG905",
+            where=FLAG,
+            fix="add the method, as in `--spec-method mtp --what-if spec-tokens=0,1,2`; 0 is without drafts",
+        )
     variants = [_variant(made, option, value) for value in _values(listed)]
     problems = [one.problem for one in variants if isinstance(one.problem, InputError)]
     if len(problems) == len(variants):
@@ -71,7 +82,7 @@ def _check_known(option: str, name: str) -> None:
 
 
 def _values(listed: str) -> list[str]:
-    """Values apart by commas, or by semicolons where a value holds commas; A..B and A..B:STEP are ranges."""
+    """Values apart by commas, or by semicolons where a value holds commas; A..B:STEP is a range, of decimals, too."""
     parts = listed.split(";" if ";" in listed else ",")
     found: list[str] = []
     for part in parts:
@@ -88,12 +99,14 @@ def _ranged(text: str) -> Iterator[str]:
             raise InputError("a value is missing", code="CG906", where=FLAG, fix="write values apart by one comma")
         yield text
         return
-    first, last, step = (int(part) if part is not None else 1 for part in found.groups())
-    if not step or last < first:
-        raise InputError(f"{shorten(text, 40)} is no range", code="CG906", where=FLAG, fix="write 64..512:64")
-    if (last - first) // step > MOST_VALUES:
+    first, last, step = (Decimal(part) if part is not None else Decimal(1) for part in found.groups())
+    is_whole = all("." not in (part or "") for part in found.groups())
+    if not step or last < first or (not is_whole and found[3] is None):
+        fix = "write 64..512:64, or 0.90..0.98:0.02"
+        raise InputError(f"{shorten(text, 40)} is no range", code="CG906", where=FLAG, fix=fix)
+    if (last - first) // step >= MOST_VALUES:
         raise InputError(f"more than {MOST_VALUES} values", code="CG914", where=FLAG, fix="give a larger step")
-    yield from map(str, range(first, last + 1, step))
+    yield from (str(first + step * number) for number in range(int((last - first) // step) + 1))
 
 
 def _variant(made: CapacityPlan, option: str, value: str) -> Variant:
@@ -112,6 +125,8 @@ def _read(made: CapacityPlan, option: str, value: str) -> Variant:
         request = _with_memory(request, option, value)
         check_sizes(made.deployment, request)
         return Variant(value, made.deployment, request)
+    if option == SPEC_TOKENS and value == "0":
+        return Variant(value, made.deployment.model_copy(update={"speculative_config": None}), request)
     if option == "max_model_len":
         is_auto = value.lower() in ("auto", "-1")
         request = replace(request, auto_fit=is_auto)
@@ -134,7 +149,10 @@ def _fields(option: str, value: str) -> dict[str, Any]:
     if option == "model":
         return {"model": settings.shape(value, FLAG)}
     if option == "vllm":
-        return {"vllm": values.release(value, FLAG)}
+        known, said = values.release_and_note(value, FLAG)
+        if said is not None:
+            say(said)
+        return {"vllm": known}
     hint = _hints()[option]
     if "bool" in hint:
         if value.lower() not in SWITCHES:

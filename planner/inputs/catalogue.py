@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from .. import releases
 from ..errors import InputError, cannot_read, nearest, shorten
 from ..model_shape import ModelShape
+from ..weight_shape import PLAIN_TOWER, Matrix, WeightShape
 from .hf_architecture import registry
 from .hf_config import read_config, shape_of
 from .safe_json import exists, shown
@@ -30,9 +31,52 @@ _COMPLETED: Mapping[str, tuple[Mapping[str, Any], str]] = {
         {"layer_types": list(_GRANITE_LAYERS), "max_position_embeddings": 131072},
         "where its 4 attention layers stand, and its length, are taken from granite-4.0-h-1b",
     ),
+    "Qwen/Qwen3.5-4B": (
+        {
+            "tie_word_embeddings": True,
+            "vision_config": {
+                "model_type": "qwen3_5",
+                "deepstack_visual_indexes": [],
+                "depth": 24,
+                "hidden_act": "gelu_pytorch_tanh",
+                "hidden_size": 1024,
+                "in_channels": 3,
+                "intermediate_size": 4096,
+                "num_heads": 16,
+                "num_position_embeddings": 2304,
+                "out_hidden_size": 2560,
+                "patch_size": 16,
+                "spatial_merge_size": 2,
+                "temporal_patch_size": 2,
+            },
+            "text_config": {
+                "rope_parameters": {
+                    "mrope_interleaved": True,
+                    "mrope_section": [11, 11, 10],
+                    "partial_rotary_factor": 0.25,
+                    "rope_theta": 10000000,
+                    "rope_type": "default",
+                }
+            },
+        },
+        "a tied head and a vision tower of 24 layers of 1024 are worked out from the number of parameters",
+    ),
+    "Qwen/Qwen3.8-27B": (
+        {"text_config": {"mtp_num_hidden_layers": 1}},
+        "its one MTP layer is taken from Qwen3.6-27B, whose layers are the same; the parameters are then its own",
+    ),
 }
 """Keys that a record lacks and Transformers would fill with another model's, and what they rest on. With them the
-parameters are those of the checkpoint, to 0.01 %."""
+parameters are those of the checkpoint, to 0.1 %. They fill what is missing, at any depth, and replace nothing."""
+
+_BESIDE: Mapping[str, tuple[str, int, str]] = {
+    "google/gemma-4-E4B-it": (
+        "audio_tower",
+        364_000_000,
+        "the audio tower is what the number of parameters leaves for it",
+    ),
+}
+"""Parameters that a record says nothing of: name, number, and what they rest on."""
 
 
 class CatalogueEntry(NamedTuple):
@@ -92,11 +136,41 @@ def load(model_id: str, *, runner: str = "auto", completed: bool = True) -> Mode
 def _shape(known: str, runner: str, completed: bool) -> ModelShape:
     record = _catalogue()[known]
     added, why = _COMPLETED.get(known, ({}, "")) if completed else ({}, "")
-    shape = shape_of({**added, **_config(record)}, name=known, runner=runner, where=known)
+    shape = shape_of(_filled(_config(record), added), name=known, runner=runner, where=known)
     update: dict[str, Any] = {"confidence": record["confidence"] or None}
-    if why and shape.weights is not None:
-        update["weights"] = shape.weights.model_copy(update={"unsure": why})
-    return shape.model_copy(update=update)
+    weights = shape.weights
+    if why and weights is not None:
+        weights = weights.model_copy(update={"unsure": why})
+    if completed and weights is not None and known in _BESIDE:
+        name, parameters, why = _BESIDE[known]
+        beside = Matrix(name=name, part="vision", rows=parameters)
+        said = "; ".join(text for text in (weights.unsure, why) if text)
+        weights = weights.model_copy(update={"matrices": (*weights.matrices, beside), "unsure": said})
+    if weights is not None and weights.unsure == PLAIN_TOWER and _is_whole(weights, record.get("params")):
+        # The number of parameters says that the tower was counted right.
+        weights = weights.model_copy(update={"unsure": ""})
+    return shape.model_copy(update={**update, "weights": weights})
+
+
+def _is_whole(weights: WeightShape, params: object) -> bool:
+    """Whether the matrices are all that the checkpoint holds, to a third of its vision tower."""
+    if not isinstance(params, int) or weights.schemes:
+        return False  # scales count among the parameters
+    counted = [
+        (matrix.part, matrix.count * matrix.rows * matrix.columns * max(1, len(matrix.layers)))
+        for matrix in (*weights.matrices, *weights.draft)
+    ]
+    tower = sum(size for part, size in counted if part == "vision")
+    return abs(sum(size for _, size in counted) - params) * 3 <= tower
+
+
+def _filled(config: Mapping[str, Any], added: Mapping[str, Any]) -> dict[str, Any]:
+    """`config` with the keys of `added` that it lacks, at any depth."""
+    filled = {**added, **config}
+    for key, value in added.items():
+        if isinstance(value, dict) and isinstance(config.get(key), dict):
+            filled[key] = _filled(config[key], value)
+    return filled
 
 
 def load_model(text: str, *, runner: str = "auto") -> ModelShape:

@@ -15,12 +15,12 @@ from .hf_node import ConfigNode
 _NAMED: tuple[tuple[str, QuantScheme], ...] = (
     ("nvfp4", QuantScheme(name="nvfp4", bits=4, group_columns=16, scale_bytes=1, is_certain=False)),
     ("mxfp4", QuantScheme(name="mxfp4", bits=4, group_columns=32, scale_bytes=1, is_certain=False)),
+    ("w8a8|w8a16|int8|8-?bit", QuantScheme(name="int8", bits=8, is_certain=False)),
     (
         "awq|gptq|w4a16|w4a8|int4|4-?bit",
         QuantScheme(name="int4, groups of 128", bits=4, group_columns=128, scale_bytes=2, is_certain=False),
     ),
     ("fp8", QuantScheme(name="fp8", bits=8, is_certain=False)),
-    ("w8a8|w8a16|int8|8-?bit", QuantScheme(name="int8", bits=8, is_certain=False)),
 )
 # Checkpoints whose name does not say it either; assumed to be stored as moonshotai/Kimi-K2.5, whose record says it.
 _INT4_EXPERTS = ("moonshotai/kimi-k2-thinking",)

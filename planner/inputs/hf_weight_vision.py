@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from math import sqrt
 from typing import Any, NamedTuple
 
-from ..weight_shape import Matrix, VisionShape
+from ..weight_shape import PLAIN_TOWER, Matrix, VisionShape
 from .hf_node import ConfigNode, checked_int
 
 _QWEN_TOKENS = 16384
@@ -71,9 +71,7 @@ def vision_tower(root: ConfigNode, hidden_size: int) -> Tower | None:
         adds_positions=is_qwen and is_qwen3,
         features=1 + (len(deep) if isinstance(deep, list) else 0),
     )
-    return Tower(
-        shape, _matrices(config, shape, hidden_size, patch, frames), "the vision tower was taken for a plain one"
-    )
+    return Tower(shape, _matrices(config, shape, hidden_size, patch, frames), PLAIN_TOWER)
 
 
 def _matrices(
@@ -86,8 +84,15 @@ def _matrices(
     out = _first(config, "out_hidden_size") or hidden_size
     merge = _first(config, "spatial_merge_size") or 1
     projector = merged * merged + merged * out if merge > 1 else width * out + out * out * (merged != width)
+    # models/gemma4_mm.py:1010 @ 0.33.0: one projection of pooled patches; the positions of both axes are learned.
+    is_gemma4 = config.get("model_type") == "gemma4_vision"
+    if is_gemma4:
+        projector = width * out
+    positions = _first(config, "num_position_embeddings") or 2 * is_gemma4 * _first(config, "position_embedding_size")
+    learned = (Matrix(name="vision.positions", part="vision", rows=positions, columns=width),) if positions else ()
     projectors = shape.features
     return (
+        *learned,
         Matrix(
             name="vision.layers",
             part="vision",

@@ -17,7 +17,6 @@ from ..resolve.downgrade import MAMBA_BLOCKS
 from ..trace import Finding
 from . import levers, model_levers
 from .budget.budget import Budget
-from .budget.estimate_rules import IMPLAUSIBLE
 from .budget.rules import FREE_MEMORY, MANUAL, NO_ROOM_TO_CAPTURE, WARM_UP, WEIGHTS
 from .estimates import GIB
 from .kv.capacity import DOES_NOT_FIT, NO_MEMORY, NOTHING_TO_FIT, OVERRIDE
@@ -25,22 +24,21 @@ from .levers import Lever
 from .model_levers import LENGTH_WITH_MORE_GPUS, MOST_GPUS
 from .reach import longest_model_len
 from .request import MemoryRequest
-from .setting import Change, Setting
+from .setting import Setting
 from .verdict import TOO_LITTLE
 
 ALTERNATIVES = 2
 _CHANGES = 3
 _FEWEST = "are the fewest that start"
 _MEASURED_ANEW = "if the measured values shrink with it as predicted: measure them anew"
-_BYTES = re.compile(r"--kv-cache-memory-bytes ([0-9]+)")
 _LENGTH = re.compile(r"--max-model-len ([0-9]+)(?=$|,)")
 
 _FIRST: dict[str, tuple[tuple[Lever, ...], tuple[str, ...]]] = {
     FREE_MEMORY.code: ((levers.smaller_share,), levers.SHARE_TOO_LARGE),
     MANUAL.code: ((levers.fewer_bytes,), (MANUAL.code, WARM_UP.code)),
     OVERRIDE.code: ((levers.fewer_blocks, levers.no_override), (OVERRIDE.code,)),
-    NO_ROOM_TO_CAPTURE.code: ((levers.smaller_share,), (NO_ROOM_TO_CAPTURE.code, WARM_UP.code)),
-    WARM_UP.code: ((levers.smaller_share, levers.fewer_bytes, levers.fewer_requests), (WARM_UP.code,)),
+    NO_ROOM_TO_CAPTURE.code: ((levers.fewer_graphs, levers.smaller_share), (NO_ROOM_TO_CAPTURE.code, WARM_UP.code)),
+    WARM_UP.code: ((levers.roomy_share, levers.fewer_bytes, levers.fewer_requests), (WARM_UP.code,)),
     DOES_NOT_FIT.code: ((levers.shorter,), (DOES_NOT_FIT.code, NO_MEMORY.code)),
     MAMBA_BLOCKS.code: ((levers.fewer_requests,), (MAMBA_BLOCKS.code,)),
     NO_MEMORY.code: ((levers.shorter, levers.fewer_requests), (NO_MEMORY.code,)),
@@ -52,6 +50,8 @@ _ALSO: dict[str, tuple[Lever, ...]] = {
     MAMBA_BLOCKS.code: (levers.more_blocks, levers.piecewise),
 }
 """What else mends it, if it does so alone."""
+
+_BOTH = {"--max-model-len", "--max-num-seqs"}
 
 _BY_A_SHARE = (DOES_NOT_FIT.code, NOTHING_TO_FIT.code, NO_MEMORY.code, MAMBA_BLOCKS.code)
 """What more memory for the KV cache mends."""
@@ -72,8 +72,6 @@ def with_fixes(
     found = []
     for finding in findings:
         code = finding.code
-        if code == IMPLAUSIBLE.code and not first:
-            finding = replace(finding, fix=_without_estimate(setting, finding.fix))
         if finding not in stops or code not in CODES:
             found.append(finding)
             continue
@@ -119,16 +117,6 @@ def _nothing_left(budget: Budget, message: str) -> str:
     return f"{message}: {taken / GIB:.2f} GiB are taken of the {budget.requested.best / GIB:.2f} GiB asked for"
 
 
-def _without_estimate(setting: Setting, fix: str | None) -> str | None:
-    """The ways past an estimate that is none, those alone that start; `fix` where none does."""
-    tried = [_mended(setting, levers.no_estimate, ())]
-    size = _BYTES.match(fix or "")
-    if size is not None:
-        given = Change("--kv-cache-memory-bytes", size[0], flags={"kv_cache_bytes": int(size[1])})
-        tried.append(setting.to(given))
-    return ", or ".join(one.words for one in _kept(tried) if one.starts) or fix
-
-
 def _fix(setting: Setting, code: str, scaled: Setting | None) -> str:
     """What lets it start.
 
@@ -137,7 +125,7 @@ def _fix(setting: Setting, code: str, scaled: Setting | None) -> str:
     """
     sure = _alternatives(setting, code)
     if sure:
-        fix = _with_uncertain_length(setting, ", or ".join(one.words for one in sure))
+        fix = _with_uncertain_length(setting, ", or ".join(_said(one, code) for one in sure))
         if code == WEIGHTS.code:
             return f"{fix}{_more_gpus_too(setting, 'for the adapters as they are')}"
         return fix if _is_long_enough(setting, sure) else f"{fix}{_more_gpus_too(setting, _LONGER)}"
@@ -145,12 +133,18 @@ def _fix(setting: Setting, code: str, scaled: Setting | None) -> str:
     by_best = _alternatives(replace(setting, surely=False), code)
     if by_best:
         more = more or _no_gpus(setting)
-        return f"{by_best[0].words} starts by the best estimate, not surely; else {more}"
+        return f"{_said(by_best[0], code)} starts by the best estimate, not surely; else {more}"
     if scaled is not None and not more:
         found = _alternatives(scaled, code)
         if found:
             return f"{found[0].words}, {_MEASURED_ANEW}"
     return more or _no_gpus(setting)
+
+
+def _said(one: Setting, code: str) -> str:
+    """The changes; of the check of free memory, that a length among them is another finding's."""
+    is_others = code == FREE_MEMORY.code and any(change.name == "--max-model-len" for change in one.changes)
+    return f"{one.words} (the length is for {DOES_NOT_FIT.code})" if is_others else one.words
 
 
 def _is_long_enough(setting: Setting, found: Iterable[Setting]) -> bool:
@@ -161,9 +155,16 @@ def _is_long_enough(setting: Setting, found: Iterable[Setting]) -> bool:
 def _alternatives(setting: Setting, code: str) -> list[Setting]:
     """Changes on the same GPUs, each of which does alone; the first ones that are found."""
     found: dict[tuple[str, ...], Setting] = {}
+    more = 0
     for one in _candidates(setting, code):
         _add(found, one)
-        if len(found) == ALTERNATIVES + any(map(model_levers.is_used, found.values())):
+        if not more and {change.name for change in next(iter(found.values())).changes} >= _BOTH:
+            # The other way about: what is asked of one of the two is kept.
+            kept = levers.length_kept(setting)
+            if kept is not None:
+                found.setdefault(tuple(change.name for change in kept.changes), kept)
+                more = 1
+        if len(found) == ALTERNATIVES + more + any(map(model_levers.is_used, found.values())):
             break
     if not found:
         for one in itertools.islice(_last_ones(setting, code), 1):
@@ -184,6 +185,8 @@ def _candidates(setting: Setting, code: str) -> Iterator[Setting]:
     first, codes = _FIRST.get(code, ((), (code,)))
     if code in _BY_A_SHARE:
         yield from _kept([_mended(setting, levers.no_estimate, codes)])
+        tokens = (one if one.starts else _finished(one, _CHANGES - 1) for one in levers.fewer_tokens(setting))
+        yield from itertools.islice(_kept(tokens), 1)
     if code != NO_MEMORY.code:
         yield from _kept(_mended(setting, lever, codes) for lever in first)
     if code in (NO_MEMORY.code, DOES_NOT_FIT.code):

@@ -13,6 +13,8 @@ from ..vocabulary import CUDAGraphMode
 from .budget.budget import StageBudget
 from .budget.suggestion import suggestion
 from .estimates import Interval
+from .kv.token_bytes import token_bytes
+from .other_runner import other_runner
 from .plan import Capacity, CapacityPlan, capture_time, vllm_estimate
 from .what_if import BuyBack, Outcome
 
@@ -34,6 +36,8 @@ def as_document(
         "vllm_version": resolution.vllm_version,
         "gpu": deployment.gpu.name,
         "model": deployment.model.name,
+        "runner": resolution.runner.value,
+        "other_runner": _other_runner(made),
         "fits": made.fits,
         "starts": made.starts,
         "gpu_memory_utilization": budget.utilization if budget is not None else None,
@@ -55,6 +59,7 @@ def as_document(
         "block_size": plan.block_size if plan is not None else None,
         "num_gpu_blocks": plan.num_blocks if plan is not None else None,
         "kv_tokens": plan.tokens if plan is not None else None,
+        "token_bytes": token_bytes(plan) if plan is not None else None,
         "max_concurrency": plan.max_concurrency if plan is not None else None,
         "max_model_len": plan.max_model_len if plan is not None else resolution.max_model_len,
         "max_model_len_that_fits": made.max_model_len_that_fits or None,
@@ -99,6 +104,13 @@ def _suggested(made: CapacityPlan) -> dict[str, int] | None:
         return None
     found = suggestion(made.budget, made.budget.tightest, made.deployment.vllm)
     return None if found is None else {f"{name}_bytes": value for name, value in found._asdict().items()}
+
+
+def _other_runner(made: CapacityPlan) -> dict[str, Any] | None:
+    found = other_runner(made)
+    if found is None:
+        return None
+    return {**found._asdict(), "runner": found.runner.value}
 
 
 def _graph_parts(made: CapacityPlan) -> dict[str, dict[str, int]]:
@@ -161,6 +173,7 @@ def _alternative(one: BuyBack) -> dict[str, Any]:
         "cost": one.cost,
         "more_kv_bytes": one.kv_bytes,
         "more_kv_tokens": one.tokens,
+        "freed_bytes": one.freed_bytes,
         **{key: value for key, value in outcome_document(one.outcome).items() if key != "name"},
     }
 

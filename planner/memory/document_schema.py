@@ -122,6 +122,10 @@ class OutcomePart(_Part):
     graphs: int
     graph_bytes: int | None
     deducted_bytes: int | None
+    capture_seconds: float | None = Field(description="by the best value; null: no graphs")
+    unasked_bytes: int | None = Field(
+        description="of the GPU, not asked for, where the budget does not hold the graphs; null: it does"
+    )
     code: str | None
     message: str | None
 
@@ -133,12 +137,22 @@ class AlternativePart(OutcomePart):
     cost: str
     more_kv_bytes: int | None
     more_kv_tokens: int | None
+    freed_bytes: int = Field(description="what the graphs take less, where they come on top of the budget; else 0")
 
 
 class NamedOutcomePart(OutcomePart):
     """The same with the value of the flag."""
 
     name: str
+
+
+class OtherRunnerPart(_Part):
+    """The other model runner, which would serve the deployment as well."""
+
+    runner: Literal["V1", "V2"]
+    change: str = Field(description="the variable that chooses it")
+    kv_bytes: int
+    graphs: int
 
 
 class WhatIfPart(_Part):
@@ -155,6 +169,8 @@ class PlanDocument(_Part):
     vllm_version: str
     gpu: str
     model: str | None
+    runner: Literal["V1", "V2"]
+    other_runner: OtherRunnerPart | None = Field(description="null: one runner alone serves it")
     fits: bool = Field(description="whether it starts, by the best values")
     starts: Literal["yes", "no", "unsure"] = Field(description="yes and no hold at both ends of the interval")
     gpu_memory_utilization: float | None
@@ -176,6 +192,9 @@ class PlanDocument(_Part):
     block_size: int | None
     num_gpu_blocks: int | None
     kv_tokens: int | None
+    token_bytes: int | None = Field(
+        description="of one GPU, for a further token; null: requests do not grow, or groups of layers grow unlike"
+    )
     max_concurrency: float | None
     max_model_len: int
     max_model_len_that_fits: int | None = Field(description="by the best values; null: none starts")

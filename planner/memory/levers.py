@@ -5,7 +5,8 @@ A lever takes a Setting and the codes of the findings to be rid of, and gives th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
+from math import ceil
 
 from ..resolve.memory_deduction import VARIABLE
 from ..vocabulary import CUDAGraphMode
@@ -13,8 +14,9 @@ from .budget.budget import Budget, default_utilization
 from .budget.estimate_findings import is_implausible
 from .budget.non_torch import total_bytes
 from .budget.rules import FREE_MEMORY, NO_ROOM_TO_CAPTURE, WARM_UP
-from .budget.shortages import warm_up_room
-from .estimates import MIB
+from .budget.shortages import warm_up_room, warm_up_spare
+from .estimates import GIB, MIB
+from .graphs.estimate import gated_delta_bytes
 from .reach import largest, least, longest_model_len, most_requests, settled_length
 from .setting import Change, Setting
 from .verdict import TOO_LITTLE
@@ -24,6 +26,8 @@ LEAST_LENGTH = 256
 SHARE_TOO_LARGE = (FREE_MEMORY.code, NO_ROOM_TO_CAPTURE.code, WARM_UP.code)
 """Findings that a larger --gpu-memory-utilization brings."""
 MOST_BLOCKS = 1 << 26
+MOST_LOWER = 10
+"""Hundredths of --gpu-memory-utilization by which a smaller share is looked for where there is no reckoning."""
 
 Lever = Callable[[Setting, Collection[str]], "Setting | None"]
 
@@ -57,6 +61,44 @@ def fewer_requests(setting: Setting, codes: Collection[str]) -> Setting | None:
     return _with_requests(setting, 1 << (found - 1)) if found else None
 
 
+def fewer_graphs(setting: Setting, codes: Collection[str]) -> Setting | None:
+    """The same, where graphs are what is too large: fewer requests are fewer FULL graphs, and smaller ones."""
+    found = fewer_requests(setting, codes)
+    return found if found is not None and (found.deployment.max_num_seqs or 0) >= FEW_REQUESTS else None
+
+
+FEW_REQUESTS = 8
+"""A server of fewer requests is no advice where a smaller share does."""
+
+
+def length_kept(setting: Setting) -> Setting | None:
+    """As many requests as start with the length asked for; None: too few to be advice, or no fewer."""
+    most = setting.resolution.max_num_seqs
+    found = most_requests(setting.deployment, setting.request, surely=setting.surely)
+    changed = _with_requests(setting, found) if FEW_REQUESTS <= found < most else None
+    return changed if changed is not None and changed.starts else None
+
+
+def fewer_tokens(setting: Setting) -> Iterator[Setting]:
+    """--max-num-batched-tokens down, where transient memory of that many is taken for graphs; see CG529."""
+    asked = setting.request
+    if asked.kv_bytes is not None or asked.known.graph_estimate is not None:
+        return
+    if not gated_delta_bytes(setting.deployment, setting.resolution):
+        return
+    stage, now = setting.budget.tightest, setting.resolution.max_num_batched_tokens
+    if stage.deducted.best - stage.graphs.best < GIB:
+        return
+    for number in FEWER_TOKENS:
+        if number < now:
+            text = f"--max-num-batched-tokens {number}"
+            yield setting.to(Change("--max-num-batched-tokens", text, {"max_num_batched_tokens": number}))
+
+
+FEWER_TOKENS = (8192, 4096, 2048)
+"""Values of --max-num-batched-tokens that are tried: vLLM's own default, and less."""
+
+
 def most_told(setting: Setting) -> Setting:
     """The setting with the largest --max-num-seqs beside a round one that starts with all else of it."""
     change = next((change for change in setting.changes if change.name == "--max-num-seqs"), None)
@@ -82,11 +124,24 @@ def smaller_share(setting: Setting, codes: Collection[str]) -> Setting | None:
         return None
     now = _share(setting)
     found = largest(
-        lambda hundredth: _with_share(setting, hundredth).lacks(codes),
+        lambda hundredth: with_share(setting, hundredth).lacks(codes),
         now - 1 if now > 1 else 0,
         lambda: _near_share(setting, setting.budget),
     )
-    return _with_share(setting, found) if found else None
+    return with_share(setting, found) if found else None
+
+
+def roomy_share(setting: Setting, codes: Collection[str]) -> Setting | None:
+    """The same, where the sampler's warm-up is short of memory: down to the share that `cgplan logs` names, too."""
+    found = smaller_share(setting, codes)
+    if found is None:
+        return None
+    budget = found.budget
+    missing = -warm_up_spare(budget)
+    if missing <= 0:
+        return found
+    lower = with_share(setting, max(1, _share(found) - ceil(missing * 100 / budget.total.best)))
+    return lower if lower.lacks(codes) and lower.starts else found
 
 
 def top_share(setting: Setting) -> Setting | None:
@@ -98,14 +153,14 @@ def top_share(setting: Setting) -> Setting | None:
     budget, now = setting.budget, _share(setting)
     near = _near_share(setting, budget)
     most = min(near + 1, _free_share(budget)) if setting.surely else 100
-    found = largest(lambda hundredth: _with_share(setting, hundredth).lacks(SHARE_TOO_LARGE), most, lambda: near)
-    return _with_share(setting, found) if found > now else None
+    found = largest(lambda hundredth: with_share(setting, hundredth).lacks(SHARE_TOO_LARGE), most, lambda: near)
+    return with_share(setting, found) if found > now else None
 
 
 def larger_share(setting: Setting, top: Setting) -> Setting:
     """The least --gpu-memory-utilization with which it starts as it does with that of `top`."""
-    found = least(lambda hundredth: _with_share(setting, hundredth).starts, _share(setting) + 1, _share(top))
-    return top if found is None else _with_share(setting, found)
+    found = least(lambda hundredth: with_share(setting, hundredth).starts, _share(setting) + 1, _share(top))
+    return top if found is None else with_share(setting, found)
 
 
 def _share(setting: Setting) -> int:
@@ -125,7 +180,8 @@ def _near_share(setting: Setting, budget: Budget) -> int:
     return min(_free_share(budget), max(1, int(budget.utilization * 100 + 1e-9) + room))
 
 
-def _with_share(setting: Setting, hundredth: int) -> Setting:
+def with_share(setting: Setting, hundredth: int) -> Setting:
+    """--gpu-memory-utilization of so many hundredths."""
     share = hundredth / 100
     text = f"--gpu-memory-utilization {share:.2f}"
     return setting.to(Change("--gpu-memory-utilization", text, flags={"utilization": share}))

@@ -12,6 +12,8 @@ from .plan import CapacityPlan
 _RELEASE = re.compile(r"v?([0-9]{1,4})\.([0-9]{1,4})(?:\.([0-9]{1,4}))?")
 CHECK_SEEN = "0.9.1"
 """The oldest release in whose public logs the check of free memory was seen."""
+TIMED = "0.19.0"
+"""The oldest release whose capture is timed."""
 
 
 def for_release(made: CapacityPlan, wanted: str | None) -> CapacityPlan:
@@ -28,6 +30,11 @@ def for_release(made: CapacityPlan, wanted: str | None) -> CapacityPlan:
     ends = tuple(code for code in made.ends if code != FREE_MEMORY.code)
     errors = any(one.severity == "error" for one in findings)
     return replace(made, findings=findings, ends=ends, fits=made.fits or not ends, starts="no" if errors else "unsure")
+
+
+def captured_by(made: CapacityPlan, wanted: str | None) -> CapacityPlan:
+    """The plan with wider bounds of the time of capture where `wanted` is older than the releases that were timed."""
+    return replace(made, is_older=True) if wanted is not None and _is_before(wanted, TIMED) else made
 
 
 def _said(made: CapacityPlan, finding: Finding, wanted: str) -> Finding:

@@ -19,6 +19,7 @@ from ..resolve import Overrides, Resolution, resolve
 from ..resolve.downgrade import MAMBA_BLOCKS
 from ..resolve.overrides import NONE as NO_OVERRIDES
 from ..trace import Finding
+from .beside_budget import outside_budget, stored_for_next
 from .budget.budget import Budget, MemoryFlags
 from .budget.estimate_findings import estimate_findings
 from .budget.estimate_rules import IMPLAUSIBLE, SUGGESTED_TWICE
@@ -30,11 +31,13 @@ from .estimates import Interval, exactly
 from .graphs.memory import GraphMemory
 from .kv.cache import keeps_windows, kv_cache
 from .kv.cache_plan import KVCachePlan
+from .later_release import Now, later_release
 from .levers import LEAST_LENGTH
 from .limits import RequestsOfLength, check_start, least_utilization, requests_by_length
 from .reach import longest_model_len, most_requests
 from .request import MemoryRequest, check_sizes, make_budget
 from .thin_margin import thin_margin
+from .unmeasured import unmeasured
 from .verdict import in_given_bytes, surely_starts, with_loading
 
 
@@ -69,6 +72,7 @@ class CapacityPlan:
         findings: what the operator should know, most pressing first.
         not_modelled: what the plan leaves out.
         ends: codes of the findings that end the start by the best values; () where it starts by them.
+        is_older: it is meant for a release that is older than all that are known.
     """
 
     deployment: Deployment
@@ -84,6 +88,7 @@ class CapacityPlan:
     findings: tuple[Finding, ...] = ()
     not_modelled: tuple[str, ...] = ()
     ends: tuple[str, ...] = ()
+    is_older: bool = False
 
     @cached_property
     def _typed(self) -> MemoryRequest:
@@ -215,6 +220,11 @@ def plan_of(
     first = () if made.fits else tuple(found.code for found in own if found.code == IMPLAUSIBLE.code)
     if advise and made.starts == "yes":
         own = (*own, *thin_margin(deployment, request, resolution, budget))
+    own = (*own, *unmeasured(deployment, request, resolution, budget))
+    if made.fits:
+        own = (*own, *stored_for_next(deployment, budget), *outside_budget(deployment, request, resolution, budget))
+    if advise:
+        own = (*own, *_of_later_releases(made))
     made = replace(made, findings=_pressing([*verdict.findings, *notes, *own, *_of_files(request)], first))
     return _advised(made) if advise else made
 
@@ -232,11 +242,29 @@ def _resolved(deployment: Deployment, overrides: Overrides) -> tuple[Deployment,
 
 def _advised(made: CapacityPlan) -> CapacityPlan:
     """The plan with fixes that were planned themselves."""
-    if made.starts == "yes":
-        return made
-    from .advice import with_fixes
+    findings = made.findings
+    if made.starts != "yes":
+        from .advice import with_fixes
 
-    return replace(made, findings=with_fixes(made.deployment, made.request, made.findings, made.budget))
+        findings = with_fixes(made.deployment, made.request, findings, made.budget)
+    if made.budget is not None:
+        from .tried_fixes import with_tried_fixes
+
+        findings = with_tried_fixes(made.deployment, made.request, findings, made.budget)
+    return replace(made, findings=findings)
+
+
+def _of_later_releases(made: CapacityPlan) -> tuple[Finding, ...]:
+    """A note on a release that only prints the estimate which later ones take off the KV cache."""
+    estimate, now = vllm_estimate(made), made.best.plan
+    if made.budget is None or not made.fits or estimate is None or now is None:
+        return ()
+
+    def hold(sizes: list[int]) -> KVCachePlan | None:
+        return capacity_in(made.deployment, made.resolution, sizes, made.request.auto_fit).plan
+
+    told = Now(made.best.kv_bytes, now, estimate)
+    return later_release(made.deployment, made.request, made.budget, told, hold)
 
 
 def _of_files(request: MemoryRequest) -> list[Finding]:
@@ -293,7 +321,7 @@ def capture_time(made: CapacityPlan) -> CaptureTime | None:
         seconds = round(known_of.capture_seconds, 1)
         return CaptureTime(seconds, seconds, seconds, None, known_of.source)
     known = table("capture_time")
-    low, best, high = capture_seconds(made.deployment, graphs)
+    low, best, high = capture_seconds(made.deployment, graphs, is_older=made.is_older)
     least, middle, most = known["share_of_start"]
     return CaptureTime(low, best, high, (least, middle, most), known["basis"])
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import NamedTuple
 
 from ..deployment import Deployment
@@ -11,8 +12,10 @@ from ..resolve import Resolution, resolve
 from ..trace import Finding
 from .budget.budget import Budget
 from .budget.rules import THIN_MARGIN
+from .budget.shortages import MORE_LOGITS, warm_up_room, warm_up_spare
 from .estimates import GIB
 from .graphs.savings import in_place_of_sizes, size_fields
+from .levers import MOST_LOWER
 from .request import MemoryRequest, make_budget
 from .verdict import surely_starts
 
@@ -25,41 +28,69 @@ FEW_SEQS = 16
 
 
 class Margin(NamedTuple):
-    """What surely stays free while idle, and by how much more than the best estimate the graphs may take; bytes."""
+    """How much there is to spare, bytes.
+
+    Attributes:
+        free: what surely stays free while idle.
+        error: by how much more than the best estimate the graphs may take.
+        spare: what stays free of the sampler's warm-up after capture, less what an advised value keeps for it.
+    """
 
     free: int
     error: int
+    spare: float = 0.0
 
     @property
     def is_thin(self) -> bool:
-        return self.free < self.error
+        return self.free < self.error or self.spare < 0
 
 
 def margin(made: Budget) -> Margin:
     """That of the pipeline stage with the least free."""
     stage = min(made.stages, key=lambda stage: stage.unused.low)
-    return Margin(stage.unused.low, stage.graphs.high - stage.graphs.best)
+    return Margin(stage.unused.low, stage.graphs.high - stage.graphs.best, warm_up_spare(made))
+
+
+def is_thin(made: Budget) -> bool:
+    """Whether a start that holds has little to spare. Bytes that are given leave what they leave: the operator's
+    choice."""
+    return not made.is_manual and margin(made).is_thin
 
 
 def thin_margin(
     deployment: Deployment, request: MemoryRequest, resolution: Resolution, made: Budget
 ) -> tuple[Finding, ...]:
-    """A note on a server that surely starts, with what was planned to leave more free; () where enough is.
-
-    The bytes of the KV cache that are given leave free what they leave: that is the operator's choice.
-    """
-    now = margin(made)
-    if made.is_manual or not now.is_thin:
+    """A note on a server that surely starts, with what was planned to leave more free; () where enough is."""
+    if not is_thin(made):
         return ()
-    free = f"{now.free / GIB:.2f} GiB surely stay free"
-    if now.free < 0:
-        free = f"at the low end of the estimates {-now.free / GIB:.2f} GiB are missing"
-    text = (
-        f"{free} while idle, and the graphs may take {now.error / GIB:.2f} GiB more"
-        " than estimated: what is not modelled may end in CUDA out of memory"
-    )
-    ways = list(_ways(deployment, request, resolution, made))
+    now = margin(made)
+    if now.free < now.error:
+        text = (
+            f"{now.free / GIB:.2f} GiB surely stay free while idle, and the graphs may take {now.error / GIB:.2f} GiB"
+            " more than estimated: what is not modelled may end in CUDA out of memory"
+        )
+    else:
+        text = (
+            f"{warm_up_room(made) / GIB:.2f} GiB are to spare when the sampler is warmed up after capture with"
+            f" {resolution.max_num_seqs} rows; {MORE_LOGITS} copies of their logits,"
+            f" {(warm_up_room(made) - now.spare) / GIB:.2f} GiB, may come that are not counted, and what is free is in"
+            " pieces then"
+        )
+    ways = [*_shares(deployment, request, made), *_ways(deployment, request, resolution, made)]
     return (Finding(THIN_MARGIN.code, "info", text, ", or ".join(ways) or THIN_MARGIN.instead, "--max-num-seqs"),)
+
+
+def _shares(deployment: Deployment, request: MemoryRequest, made: Budget) -> Iterator[str]:
+    """The largest smaller share, where the sampler's warm-up is what has little to spare: it is no matter of graphs."""
+    if margin(made).free < margin(made).error:
+        return
+    top = int(made.utilization * 100 + 1e-9)
+    for hundredth in range(top - 1, max(0, top - MOST_LOWER - 1), -1):
+        lower = replace(request, flags=replace(request.flags, utilization=hundredth / 100))
+        then = _planned(deployment, lower)
+        if then is not None:
+            yield f"--gpu-memory-utilization {hundredth / 100:.2f}{_freed(made, then)}"
+            return
 
 
 def _ways(deployment: Deployment, request: MemoryRequest, resolution: Resolution, made: Budget) -> Iterator[str]:
@@ -99,4 +130,5 @@ def _planned(deployment: Deployment, request: MemoryRequest) -> Budget | None:
 def _freed(made: Budget, then: Budget) -> str:
     """What the graphs take less, and what then stays free."""
     saved = made.tightest.graphs.best - then.tightest.graphs.best
-    return f" (graphs take {saved / GIB:.2f} GiB less, {margin(then).free / GIB:.2f} GiB surely stay free)"
+    less = f"graphs take {saved / GIB:.2f} GiB less, " if saved > 0 else ""
+    return f" ({less}{margin(then).free / GIB:.2f} GiB surely stay free)"

@@ -6,7 +6,6 @@ Each variant costs a resolution, a budget and one KV cache plan; `plan` is asked
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Any, Literal, NamedTuple
 
 from ..deployment import Deployment
@@ -15,17 +14,21 @@ from ..light_dataclass import dataclass
 from ..resolve import Resolution, resolve
 from ..resolve.memory_deduction import VARIABLE
 from ..vocabulary import CUDAGraphMode
-from .budget.budget import Budget
-from .estimates import MIB
+from .beside_budget import left_outside
+from .budget.estimate_rules import SYSTEM_MEMORY
+from .budget.rules import THIN_MARGIN
+from .estimates import GIB, MIB
 from .graphs.savings import Change, changes, in_place_of_sizes, size_fields
-from .limits import broken_by_best, check_start, constraints
-from .override_room import override_findings, override_in
-from .plan import CapacityPlan, capacity_in
-from .request import MemoryRequest, check_sizes, make_budget
-from .verdict import LOADING_FAILS, with_loading
+from .kv.cache_plan import KVCachePlan
+from .limits import constraints
+from .plan import CapacityPlan, capture_time, plan_of
+from .request import MemoryRequest
+from .thin_margin import is_thin
 
 WORTH_SAYING = MIB
 """Less than this for the KV cache is no gain."""
+WORTH_FREEING = GIB // 10
+"""The same of memory that stays free outside what vLLM asks for."""
 FEWEST_SIZES = 8
 """A list of so few sizes is not worth shortening."""
 
@@ -54,7 +57,10 @@ class Outcome:
         graphs: of the target model, number of.
         graph_bytes: what capture takes; None where the bytes of the KV cache were given.
         deducted_bytes: vLLM's estimate for the graphs that the KV cache gives up.
+        capture_seconds: how long capture takes, by the best value; None: there are no graphs.
+        unasked_bytes: of the GPU, not asked for, where the budget does not hold the graphs; None: it does.
         why_not: code and message of what keeps it from starting, or may, or ("", "").
+        said: code and message of all that a plan of it warns of.
     """
 
     name: str
@@ -68,10 +74,14 @@ class Outcome:
     graphs: int = 0
     graph_bytes: int | None = None
     deducted_bytes: int | None = None
+    capture_seconds: float | None = None
+    unasked_bytes: int | None = None
     why_not: tuple[str, str] = ("", "")
+    said: tuple[tuple[str, str], ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
         found = dict(vars(self))
+        found.pop("said")
         code, message = found.pop("why_not")
         return {**found, "code": code or None, "message": message or None}
 
@@ -94,52 +104,54 @@ def _refused(name: str, error: CgplanError | None) -> Outcome:
     return Outcome(name, False, "no", why_not=("", "") if error is None else (error.code, error.message))
 
 
+QUALIFYING = (THIN_MARGIN.code, SYSTEM_MEMORY.code)
+"""Notes without which a start is not simply said to hold."""
+
+
 def _outcome(name: str, deployment: Deployment, request: MemoryRequest) -> Outcome:
-    check_sizes(deployment, request)
-    resolution = resolve(deployment)
-    graph_bytes: int | None = None
-    deducted: int | None = None
-    errors = [(found.code, found.message) for found in resolution.noted if found.code in LOADING_FAILS]
-    budget: Budget | None = None
-    if request.kv_bytes is not None:
-        available = [request.kv_bytes] * deployment.pipeline_parallel_size
-    else:
-        budget, _ = make_budget(deployment, resolution, request)
-        available = [left.best for left in budget.kv_cache]
-        graph_bytes, deducted = budget.tightest.graphs.best, budget.tightest.deducted.best
-        errors += [(found.code, found.message) for found in broken_by_best(budget)]
-    held = constraints(deployment, resolution, available, request.auto_fit)
-    if budget is not None:
-        room = broken_by_best(replace(budget, findings=override_findings(deployment, budget, held.cache)))
-    else:
-        room = override_in(deployment, available, held.cache)
-    errors += [(found.code, found.message) for found in room]
-    errors += [(found.code, found.message) for found in held.broken]
-    why_not = errors[0] if errors else ("", "")
-    starts: Literal["yes", "no", "unsure"] = "no" if errors else "yes"
-    if budget is not None:
-        verdict = check_start(deployment, resolution, budget, auto_fit=request.auto_fit)
-        verdict = with_loading(verdict, resolution)
-        starts = verdict.starts
-        if not errors:
-            may = [found for found in verdict.findings if found.severity == "warning"]
-            why_not = (may[0].code, may[0].message) if may and starts == "unsure" else why_not
-    plan = held.cache.plan if held.cache is not None else None
-    held_bytes = [stage.held.best for stage in budget.stages] if budget is not None else available
+    """By the plan of it: the two cannot differ."""
+    made = plan_of(deployment, request, advise=False)
+    budget = made.budget
+    said = [(one.code, one.message) for one in made.findings if one.severity != "info" or one.code in QUALIFYING]
+    if made.starts == "yes" and budget is not None and is_thin(budget):
+        said.append((THIN_MARGIN.code, THIN_MARGIN.title.rstrip(".")))
+    plan = made.best.plan or _shorter(made)
+    stage = budget.tightest if budget is not None else None
+    time = capture_time(made)
+    held_bytes = [one.held.best for one in budget.stages] if budget is not None else list(made.best.kv_bytes)
     return Outcome(
         name=name,
-        fits=not errors,
-        starts=starts,
+        fits=made.fits,
+        starts=made.starts,
         kv_bytes=min(held_bytes),
         num_blocks=plan.num_blocks if plan is not None else None,
         tokens=plan.tokens if plan is not None else None,
-        max_concurrency=plan.max_concurrency if plan is not None and not errors else None,
+        max_concurrency=plan.max_concurrency if plan is not None and made.fits else None,
         max_model_len=plan.max_model_len if plan is not None else None,
-        graphs=resolution.graph_count(),
-        graph_bytes=graph_bytes,
-        deducted_bytes=deducted,
-        why_not=why_not,
+        graphs=made.resolution.graph_count(),
+        graph_bytes=stage.graphs.best if stage is not None else None,
+        deducted_bytes=stage.deducted.best if stage is not None else None,
+        capture_seconds=time.best if time is not None else None,
+        unasked_bytes=left_outside(budget) if budget is not None else None,
+        why_not=_why_not(made),
+        said=tuple(dict.fromkeys(said)),
     )
+
+
+def _shorter(made: CapacityPlan) -> KVCachePlan | None:
+    """The KV cache of the longest request that fits, where that of the full length does not."""
+    sizes = made.best.kv_bytes
+    held = constraints(made.deployment, made.resolution, list(sizes), made.request.auto_fit)
+    return held.cache.plan if held.cache is not None else None
+
+
+def _why_not(made: CapacityPlan) -> tuple[str, str]:
+    """The first that ends the start by the best values; where it may, the first that is warned of."""
+    if made.fits and made.starts == "yes":
+        return ("", "")
+    ends = [one for one in made.findings if one.code in made.ends] or list(made.findings)
+    found = next((one for one in (made.findings if made.fits else ends) if one.severity != "info"), None)
+    return ("", "") if found is None else (found.code, found.message)
 
 
 @dataclass(frozen=True)
@@ -151,6 +163,7 @@ class BuyBack:
         outcome: what becomes of it.
         kv_bytes, tokens: more than before; below 0: less. None: not comparable.
         cost: what is lost by it, in words.
+        freed_bytes: what the graphs take less, where they come on top of what the KV cache shares; else 0.
     """
 
     change: str
@@ -158,58 +171,35 @@ class BuyBack:
     kv_bytes: int | None
     tokens: int | None
     cost: str
+    freed_bytes: int = 0
 
 
 def buy_backs(made: CapacityPlan) -> tuple[BuyBack, ...]:
     """What fewer sizes, other modes, or the environment switch would give back; () where there is no budget.
 
-    Of a server that does not start, those alone that let it start; else those that give the KV cache something.
+    Of a server that does not start, those alone that let it start; else those that give the KV cache something, or
+    where the graphs come on top of it, leave more free.
     """
     if made.budget is None or made.resolution.cudagraph_mode is CUDAGraphMode.NONE:
         return ()
     stage = made.budget.tightest
     if not made.fits and stage.kv_cache.best + max(stage.deducted.best, stage.graphs.best) <= 0:
         return ()
-    now = _with_layers_of(made, "", made.deployment)
+    now = _outcome("", made.deployment, made.request)
     found = []
     for change in _changes(made):
         changed = made.deployment.model_copy(update=change.fields)
         try:
-            then = _with_layers_of(made, change.text, changed)
+            then = _outcome(change.text, changed, made.request)
         except CgplanError:
             continue
         gained = (then.kv_bytes or 0) - (now.kv_bytes or 0)
-        if gained < WORTH_SAYING if made.fits else not then.fits:
+        freed = 0 if stage.deducted.best else (now.graph_bytes or 0) - (then.graph_bytes or 0)
+        if (gained < WORTH_SAYING and freed < WORTH_FREEING) if made.fits else not then.fits:
             continue
         more = None if then.tokens is None or now.tokens is None else then.tokens - now.tokens
-        found.append(BuyBack(change.text, then, gained, more, change.price))
+        found.append(BuyBack(change.text, then, gained, more, change.price, max(freed, 0)))
     return tuple(found)
-
-
-def _with_layers_of(made: CapacityPlan, name: str, deployment: Deployment) -> Outcome:
-    """What becomes of `deployment`, which differs from that of `made` in its graphs only: the layers are the same."""
-    resolution = resolve(deployment)
-    budget, _ = make_budget(deployment, resolution, made.request)
-    available = [left.best for left in budget.kv_cache]
-    held = capacity_in(made.deployment, made.resolution, available, made.request.auto_fit)
-    errors = [(found.code, found.message) for found in budget.findings if found.severity == "error"]
-    if held.refusal is not None:
-        errors.append((held.refusal.code, held.refusal.message))
-    unsure = any(found.severity == "warning" for found in budget.findings)
-    return Outcome(
-        name=name,
-        fits=not errors,
-        starts="no" if errors else "unsure" if unsure else "yes",
-        kv_bytes=min(available),
-        num_blocks=held.plan.num_blocks if held.plan is not None else None,
-        tokens=held.plan.tokens if held.plan is not None else None,
-        max_concurrency=held.plan.max_concurrency if held.plan is not None and not errors else None,
-        max_model_len=held.plan.max_model_len if held.plan is not None else None,
-        graphs=resolution.graph_count(),
-        graph_bytes=budget.tightest.graphs.best,
-        deducted_bytes=budget.tightest.deducted.best,
-        why_not=errors[0] if errors else ("", ""),
-    )
 
 
 def _changes(made: CapacityPlan) -> Iterable[Change]:

@@ -6,11 +6,13 @@ from collections.abc import Iterator
 
 from ..errors import as_fix
 from ..memory.budget.suggestion import suggestion
-from ..memory.estimates import MIB, Interval
+from ..memory.estimates import GIB, MIB, Interval
 from ..memory.plan import CapacityPlan, CaptureTime, capacity_in, capture_time, vllm_estimate
-from ..memory.start_time import start_time
+from ..memory.start_time import longest, start_time
 from ..vocabulary import CUDAGraphMode
 from .plan_words import gib, signed
+
+ON_TOP = "they come on top of --gpu-memory-utilization. Without graphs it would be as large."
 
 
 def graph_lines(made: CapacityPlan) -> Iterator[str]:
@@ -28,7 +30,8 @@ def graph_lines(made: CapacityPlan) -> Iterator[str]:
     else:
         yield f"vLLM will estimate {_about(estimate)}."
         yield from _outlier(made)
-    yield f"Capture really takes {_about(stage.graphs)}."
+        yield from _samples(made)
+    yield f"Capture really takes {_about(stage.graphs)}.{_by_kind(made)}"
     if budget.is_manual:
         yield "Nothing is taken off for them: --kv-cache-memory-bytes sets the KV cache."
     elif stage.deducted.best:
@@ -40,19 +43,51 @@ def graph_lines(made: CapacityPlan) -> Iterator[str]:
             yield f"The KV cache gives the estimate up: {signed(abs(off)).lstrip('+')}{worth}, {kind}."
         else:
             yield "The KV cache gives the estimate up, which is about what capture takes."
+        yield f"In {made.resolution.vllm_version} graphs are inside --gpu-memory-utilization, by that estimate."
     elif estimate is None:
-        yield "The KV cache gives up nothing for them: they come on top of --gpu-memory-utilization."
+        yield f"The KV cache gives up nothing for them: {ON_TOP}"
     else:
-        yield (
-            f"The KV cache gives up nothing for them ({as_fix(budget.deduction.reason)}): they come on top of"
-            " --gpu-memory-utilization."
-        )
+        yield (f"The KV cache gives up nothing for them ({as_fix(budget.deduction.reason)}): {ON_TOP}")
     found = suggestion(budget, stage, made.deployment.vllm)
     if made.fits and found is not None and found.counts_twice and found.right > 0:
         yield (
             f"vLLM's log will suggest --kv-cache-memory={found.printed}, {gib(found.printed)} GiB, which takes the"
             f" graphs off twice; {found.right}, {gib(found.right)} GiB, is right."
         )
+
+
+def _samples(made: CapacityPlan) -> Iterator[str]:
+    """The first capture and each further one, by mode: what runner V1 adds up."""
+    known = made.request.measured_of(made.deployment).graph_estimate
+    samples = made.graphs.samples if made.graphs is not None and known is None else {}
+    if not samples:
+        return
+    said = [
+        f"{mode} {sample.first / MIB:.0f} MiB the first and {sample.each / MIB:.1f} MiB each of"
+        f" {sample.graphs - 1} more"
+        for mode, sample in samples.items()
+    ]
+    yield f"It adds up the larger first capture, and every further one: {', '.join(said)}."
+
+
+def _by_kind(made: CapacityPlan) -> str:
+    """What one graph of each mode takes; "" where the whole was measured, or is given."""
+    graphs = made.graphs
+    if graphs is None or made.request.measured_of(made.deployment).graphs is not None:
+        return ""
+    said, rest = [], graphs.total.best
+    for mode in (CUDAGraphMode.PIECEWISE, CUDAGraphMode.FULL):
+        count, size = made.resolution.graph_count(mode), graphs.in_driver(mode)
+        if count and size:
+            rest -= size
+            said.append(f"{count} {mode} of {size / count / MIB:.1f} MiB each")
+    if not said:
+        return ""
+    time = capture_time(made)
+    each = ""
+    if time is not None and time.best > 0:
+        each = f" A graph takes about {time.best / made.resolution.graph_count() * 1000:.0f} ms."
+    return f" In it are {' and '.join(said)}; the rest, {max(rest, 0) / GIB:.2f} GiB, all share.{each}"
 
 
 def _about(value: Interval) -> str:
@@ -79,9 +114,29 @@ def time_line(made: CapacityPlan) -> str:
     found = capture_time(made)
     if found is None or not made.fits:
         return ""
+    return _time(made, found) + _cases(made)
+
+
+def _cases(made: CapacityPlan) -> str:
+    """How often LoRA has each size captured."""
+    lora = made.resolution.lora
+    if lora is None or len(lora.cases) < 2:
+        return ""
+    if len(lora.cases) == 2:
+        return " LoRA doubles it, as it does the graphs: each size is captured with and without adapters."
+    return f" LoRA makes it {len(lora.cases)} times as long: each size is captured for {lora.in_words(lora.cases)}."
+
+
+def _time(made: CapacityPlan, found: CaptureTime) -> str:
     other = "" if "H100" in made.deployment.gpu.name else f"; {made.deployment.gpu.name} was not measured"
     if found.share is None:
         return f"Capture takes {found.best:.1f} s, as measured."
+    if made.is_older:
+        return (
+            f"Capture takes {found.low:.0f} to {found.high:.0f} s, {found.best:.0f} s by {found.basis}{other}: releases"
+            " before 0.19 were seen to take many times as long, most of all with adapters. There fewer sizes shorten"
+            " the start, and decode keeps its graphs; --enforce-eager takes them away."
+        )
     if found.best < 1:
         # So few graphs are no share of a start that was seen.
         return f"Capture takes {seconds_of_capture(found)}, going by {found.basis}{other}."
@@ -100,15 +155,16 @@ def seconds_of_capture(found: CaptureTime) -> str:
 
 
 def before_capture(made: CapacityPlan) -> str:
-    """How long the start takes until capture; "" where the start fails, or where it is not planned."""
+    """How long the start takes beside capture; "" where the start fails, or where it is not planned."""
     found = start_time(made)
     if found is None or not made.fits:
         return ""
-    parts = [f"the weights of a GPU {_seconds(found.load)}"]
-    if found.compiling is not None:
-        parts.append(f"torch.compile {_seconds(found.compiling)} without its cache")
-    parts.append(f"the profile run {_seconds(found.profiling)}")
-    return f"Before it: {', '.join(parts)}, going by {found.basis}; the disk decides the first."
+    parts = [f"{name} {_seconds(seconds)}" for name, seconds in found.parts()]
+    text = f"Beside it: {', '.join(parts)}, going by {found.basis}; the disk and caches decide much of it."
+    most = longest(made)
+    if most is None or most[0] == "capture" or made.is_older:
+        return text
+    return f"{text} By this the longest part is {most[0]}, and fewer graphs shorten the capture alone."
 
 
 def _seconds(value: tuple[float, float, float]) -> str:

@@ -40,11 +40,12 @@ def page(
         lines += ["", "## CUDA graphs", "", *(f"- {cell(line)}" for line in graphs)]
     if bought:
         head = (*words.BOUGHT_HEAD[:-1], "cost")
-        lines += ["", *table(head, words.bought_rows(bought), right=(1, 2, 3, 4))]
+        lines += ["", *table(head, words.bought_rows(bought), right=(1, 2, 3, 4, 5))]
     if what_if is not None:
-        outcomes = [words.outcome_row(one.name, one) for one in what_if.outcomes]
-        lines += ["", "## What if", "", *table((what_if.flag, *words.OUTCOME_HEAD), outcomes, right=range(2, 8))]
-        notes = (*words.meant(what_if.outcomes), *words.taken_off(what_if.outcomes))
+        shown = what_if.outcomes
+        columns = (what_if.flag, *words.outcome_head(shown))
+        lines += ["", "## What if", "", *table(columns, words.outcome_rows(shown), right=range(2, len(columns)))]
+        notes = (*words.columns_meant(shown), *words.meant(shown), *words.warned(shown), *words.taken_off(shown))
         said = [f"- {cell(sentence(text))}" for text in notes]
         lines += ["", *said] if said else []
     for title, items in (("Assumed", assumptions), ("Not modelled", not_modelled)):

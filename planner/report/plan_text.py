@@ -63,7 +63,7 @@ def show(
     out.print(Text(titles.line(made.resolution.vllm_version), style="head"))
     sentence, style = words.headline(made)
     out.print(Text(sentence, style=style))
-    pressing = [finding for finding in made.findings if finding.severity != "info"]
+    pressing = [finding for finding in made.findings if words.is_pressing(finding)]
     show_findings(out, pressing)
     limits = list(words.cache_lines(made))
     if limits:
@@ -77,7 +77,7 @@ def show(
     _show_lengths(out, made)
     show_list(out, "CUDA graphs", plan_graphs.lines(made))
     _show_bought(out, bought, words.bought_title(made))
-    show_findings(out, [finding for finding in made.findings if finding.severity == "info"])
+    show_findings(out, [finding for finding in made.findings if not words.is_pressing(finding)])
     show_list(out, "Assumed", assumptions)
     show_list(out, "Not modelled", not_modelled)
 
@@ -88,21 +88,21 @@ def show_what_if(found: WhatIf, title: str, assumptions: Iterable[str] = (), out
     out.print(Text(title, style="head"))
     out.print(Text(found.flag, style="key"))
     out.print()
-    head = ("value", *words.OUTCOME_HEAD)
     shown = (found.base, *found.outcomes)
-    rows = [words.outcome_row(one.name, one) for one in shown]
+    head, rows = ("value", *words.outcome_head(shown)), words.outcome_rows(shown)
     kept = _columns_that_fit(head, rows, out.width, words.LEAST_TOLD)
     if kept:
         table = _table([head[at] for at in kept], left=2)
         for one, cells_of in zip(shown, rows, strict=True):
             row = [Text(cells_of[at]) for at in kept]
-            row[1].stylize({"yes": "", "unsure": "warning"}.get(one.starts, "error"))
+            row[1].stylize(words.style(one))
             table.add_row(*row)
         out.print(table)
     else:
         _show_stacked(out, head, rows)
     reasons = {one.why_not for one in shown if one.why_not[0]}
-    show_list(out, "To know", [*words.meant(shown), *words.taken_off(found.outcomes)])
+    known = (*words.columns_meant(shown), *words.meant(shown), *words.warned(shown), *words.taken_off(found.outcomes))
+    show_list(out, "To know", known)
     show_list(out, "Why not", [f"{code}: {message}" for code, message in sorted(reasons)[:MOST_REASONS]])
     show_list(out, "Assumed", assumptions)
 
@@ -217,10 +217,11 @@ def _show_bought(out: Console, bought: Sequence[BuyBack], title: str) -> None:
         return
     out.print()
     out.print(Text(title, style="key"))
-    for change, graphs, taken, gained, tokens, cost in words.bought_rows(bought):
+    for change, graphs, taken, time, gained, tokens, cost in words.bought_rows(bought):
         out.print(Text(change))
         more = f", {tokens} tokens" if tokens else ""
-        out.print(Padding(Text(f"{gained}{more}; {graphs} graphs take {taken} GiB; {cost}"), (0, 0, 0, 2)))
+        during = f" and {time} s" if time else ""
+        out.print(Padding(Text(f"{gained}{more}; {graphs} graphs take {taken} GiB{during}; {cost}"), (0, 0, 0, 2)))
 
 
 def show_findings(out: Console, findings: Sequence[Finding]) -> None:

@@ -7,14 +7,21 @@ from typing import NamedTuple
 
 from ..memory.budget.budget import Budget, StageBudget
 from ..memory.budget.estimate_rules import IMPLAUSIBLE
+from ..memory.budget.non_torch import FREE_FROM
 from ..memory.estimates import GIB, MIB, Interval
 from ..memory.kv.cache_plan import KVCachePlan
+from ..memory.kv.token_bytes import request_bytes
+from ..memory.other_runner import other_runner
 from ..memory.plan import CapacityPlan
 from ..memory.reach import MOST_SEQS
 from ..memory.verdict import TOO_LITTLE
 from ..memory.what_if import BuyBack, Outcome
 from ..resolve.memory_deduction import VARIABLE
+from .plan_answer import headline, is_pressing, meant, style, verdict, warned
 from .plan_bar import FREE, IN_USE, parts_of
+from .plan_requests import request_lines, tokens_of_blocks
+
+__all__ = ["headline", "is_pressing", "meant", "style", "verdict", "warned"]
 
 
 class Row(NamedTuple):
@@ -46,21 +53,6 @@ def signed(size: int) -> str:
 
 def number(value: int | None) -> str:
     return "none" if value is None else f"{value:,}"
-
-
-BEST_ONLY = "It starts by the best estimate; within the bounds it may not."
-BOUNDS_ONLY = "It does not start by the best estimate; within the bounds it may."
-
-
-def headline(made: CapacityPlan) -> tuple[str, str]:
-    """Whether it starts, in a sentence, and its style."""
-    if made.starts == "yes":
-        return "It starts.", "info"
-    if made.starts == "no":
-        return "It does not start.", "error"
-    if made.fits:
-        return BEST_ONLY, "warning"
-    return BOUNDS_ONLY, "warning"
 
 
 def budget_rows(made: CapacityPlan) -> list[Row]:
@@ -111,9 +103,15 @@ def _in_use(budget: Budget) -> Row:
         max(0, budget.total.low - budget.free.high),
         max(0, budget.total.best - budget.free.best),
         max(0, budget.total.high - budget.free.low),
-        "the CUDA context; no other process" if not budget.free.is_exact else "the GPU less what is free",
+        _taken_by(budget),
     )
     return _row("", IN_USE, taken)
+
+
+def _taken_by(budget: Budget) -> str:
+    if budget.free.is_exact or budget.free.source != FREE_FROM[False]:
+        return "the GPU less what is free"
+    return "the CUDA context; no other process"
 
 
 def _row(sign: str, name: str, value: Interval) -> Row:
@@ -127,17 +125,20 @@ def cache_lines(made: CapacityPlan) -> Iterator[tuple[str, str]]:
     plan = made.best.plan
     left = gib(min(made.best.kv_bytes))
     stage = _stage(made)
+    yield "Runner", _runner(made)
     if plan is None:
         if min(made.best.kv_bytes) > 0:
             yield "KV cache", f"{left} GiB are left{stage}, too little for the length asked for"
     elif plan.tokens is None:
         yield "KV cache", "the model keeps none"
     else:
-        yield "KV cache", f"{left} GiB{stage}, {_blocks(plan)}"
+        each = " of each GPU" if not stage and made.deployment.tensor_parallel_size > 1 else ""
+        yield "KV cache", f"{left} GiB{each}{stage}, {_blocks(plan)}"
         yield "KV tokens", f"{plan.tokens:,}{_spread_of_tokens(made)}{_as_counted(plan)}"
         yield "Concurrency", f"{plan.max_concurrency:.2f}x of {plan.max_model_len:,} tokens a request"
+        yield from request_lines(made, plan)
     if made.hybrid_manager is not None:
-        yield "Windows", WITH_MANAGER if made.hybrid_manager else WITHOUT_MANAGER
+        yield "Windows", _windows(made)
     sure = made.max_model_len_that_surely_starts
     best = made.max_model_len_that_fits if sure or _length_alone(made) else 0
     longest = _limit("--max-model-len", sure, best)
@@ -151,7 +152,33 @@ def cache_lines(made: CapacityPlan) -> Iterator[tuple[str, str]]:
 
 
 WITH_MANAGER = "layers with a window keep that alone: the hybrid KV cache manager is on"
-WITHOUT_MANAGER = "layers with a window keep all tokens, as the others do: the hybrid KV cache manager is off"
+WITHOUT_MANAGER = (
+    "layers with a window are charged at the full length, as the others are: the hybrid KV cache manager is off"
+)
+
+
+def _runner(made: CapacityPlan) -> str:
+    """The model runner and why it, and what the other one would leave for the KV cache."""
+    why = [decision.why for decision in made.resolution.decisions if decision.field == "runner"]
+    text = f"{made.resolution.runner}{f', {why[-1]}' if why else ''}".rstrip(".")
+    other = other_runner(made)
+    if other is None:
+        return text
+    more = other.kv_bytes - min(made.best.kv_bytes)
+    same = "as much" if abs(more) < MIB else f"{gib(other.kv_bytes)} GiB ({signed(more)})"
+    return f"{text}; {other.runner} by --env {other.change}: {other.graphs} graphs, and {same} for the KV cache"
+
+
+def _windows(made: CapacityPlan) -> str:
+    """Which way windows are kept, and what a request takes the other way."""
+    on = bool(made.hybrid_manager)
+    text = WITH_MANAGER if on else WITHOUT_MANAGER
+    length = made.best.plan.max_model_len if made.best.plan is not None else made.resolution.max_model_len
+    own, other = (request_bytes(made.deployment, made.resolution, length, hybrid=hybrid) for hybrid in (on, not on))
+    if own is None or other is None:
+        return text
+    how = "with it off, by a flag or a KV connector," if on else "with it on"
+    return f"{text}; a request of {length:,} tokens takes {gib(own)} GiB, and {how} {gib(other)}"
 
 
 def _stage(made: CapacityPlan) -> str:
@@ -187,7 +214,8 @@ def _limit(flag: str, sure: int, best: int) -> str:
 
 def _blocks(plan: KVCachePlan) -> str:
     if len(plan.groups) > 1:
-        return f"{plan.num_blocks:,} blocks that {len(plan.groups)} groups of layers share"
+        of = tokens_of_blocks(plan)
+        return f"{plan.num_blocks:,} blocks of {of} that {len(plan.groups)} groups of layers share"
     return f"{plan.num_blocks:,} blocks of {plan.block_size} tokens"
 
 
@@ -199,7 +227,7 @@ def _as_counted(plan: KVCachePlan) -> str:
     if len(plan.groups) > 1 and held and abs(held - plan.tokens) > plan.max_model_len // 100:
         # Until 0.19 vLLM prints the share of one group, which is not what the concurrency beside it says.
         return f", as the log counts them, of one group of layers alone; in requests of the full length {held:,}"
-    return ", counted in requests of the full length"
+    return f", counted in requests of the full length: {plan.max_concurrency or 0:.2f} x {plan.max_model_len:,}"
 
 
 def _spread_of_tokens(made: CapacityPlan) -> str:
@@ -238,7 +266,7 @@ def are_flat(made: CapacityPlan) -> bool:
 FLAT = "Windows and states take the same of a longer request, so about as many fit."
 
 
-BOUGHT_HEAD = ("instead", "graphs", "GiB", "KV cache", "tokens", "")
+BOUGHT_HEAD = ("instead", "graphs", "GiB", "capture s", "KV cache", "tokens", "")
 
 
 def bought_title(made: CapacityPlan) -> str:
@@ -247,7 +275,8 @@ def bought_title(made: CapacityPlan) -> str:
     if known.graph_estimate is not None and any(found.code == IMPLAUSIBLE.code for found in made.findings):
         return "What other CUDA graphs give the KV cache, predicted: the estimate given is no measure of graphs"
     scaled = known.graphs is not None or known.graph_estimate is not None
-    return "What other CUDA graphs give the KV cache" + (
+    on_top = made.budget is not None and not made.budget.tightest.deducted.best
+    return ("What other CUDA graphs leave free" if on_top else "What other CUDA graphs give the KV cache") + (
         ", predicted and scaled by what was measured" if scaled else ""
     )
 
@@ -260,13 +289,46 @@ def bought_rows(bought: Sequence[BuyBack]) -> list[tuple[str, ...]]:
         taken = "" if one.outcome.graph_bytes is None else gib(one.outcome.graph_bytes)
         change = f"--env {one.change}" if one.change.startswith(VARIABLE) else one.change
         gained = signed(one.kv_bytes or 0)
-        rows.append((change, str(one.outcome.graphs), taken, gained, tokens, one.cost))
+        if one.freed_bytes >= MIB and abs(one.kv_bytes or 0) < MIB:
+            gained, tokens = f"leaves {signed(one.freed_bytes).lstrip('+')} more free", ""
+        rows.append((change, str(one.outcome.graphs), taken, seconds(one.outcome), gained, tokens, one.cost))
     return rows
 
 
-OUTCOME_HEAD = ("starts", "KV GiB", "blocks", "tokens", "at once", "graphs", "graphs GiB")
-LEAST_TOLD = (3, 7, 6, 5)
+def seconds(one: Outcome) -> str:
+    """How long capture takes; "" without graphs."""
+    if one.capture_seconds is None:
+        return ""
+    return f"{one.capture_seconds:.0f}" if one.capture_seconds >= 1 else "<1"
+
+
+OUTCOME_HEAD = ("starts", "KV GiB", "blocks", "tokens", "at once", "graphs", "graphs GiB", "capture s")
+OUTSIDE_HEAD = "outside GiB"
+LEAST_TOLD = (3, 8, 7, 6, 5)
 """Columns of an outcome that a narrow screen leaves out first; the name is column 0."""
+
+
+def outcome_head(shown: Sequence[Outcome]) -> tuple[str, ...]:
+    """The columns; what stays outside the budget where the graphs have to fit into that."""
+    more = (OUTSIDE_HEAD,) if any(one.unasked_bytes is not None for one in shown) else ()
+    return (*OUTCOME_HEAD, *more)
+
+
+def outcome_rows(shown: Sequence[Outcome]) -> list[tuple[str, ...]]:
+    """A row of each, with the cells that `outcome_head` names behind the value."""
+    has_outside = len(outcome_head(shown)) > len(OUTCOME_HEAD)
+    rows = []
+    for one in shown:
+        outside = "" if one.unasked_bytes is None else gib(one.unasked_bytes)
+        rows.append((*outcome_row(one.name, one), *((outside,) if has_outside else ())))
+    return rows
+
+
+def columns_meant(shown: Sequence[Outcome]) -> list[str]:
+    """What columns hold whose names do not say it."""
+    if len(outcome_head(shown)) == len(OUTCOME_HEAD):
+        return []
+    return [f"{OUTSIDE_HEAD}: the GPU less what is asked for; CUDA's context and the graphs have to fit into it"]
 
 
 MOST_TOLD = 4
@@ -284,28 +346,6 @@ def taken_off(outcomes: Sequence[Outcome]) -> list[str]:
     return [*found[:MOST_TOLD], f"so it is of {more} more"] if more > 0 else found
 
 
-SURE = {"yes": "yes", "no": "no"}
-MAY_NOT = "may not"
-MAY = "may"
-
-
-def verdict(one: Outcome) -> str:
-    """Whether a variant starts, in a word, and the code of what speaks against it; `meant` says what the word means."""
-    word = SURE.get(one.starts) or (MAY_NOT if one.fits else MAY)
-    return f"{word} {one.why_not[0]}".strip()
-
-
-def meant(outcomes: Sequence[Outcome]) -> list[str]:
-    """What the words of `verdict` mean that do not speak for themselves, in those of a plan."""
-    unsure = [one for one in outcomes if one.starts == "unsure"]
-    found = [f"{MAY_NOT}: {_lower(BEST_ONLY)}"] if any(one.fits for one in unsure) else []
-    return [*found, f"{MAY}: {_lower(BOUNDS_ONLY)}"] if any(not one.fits for one in unsure) else found
-
-
-def _lower(sentence: str) -> str:
-    return sentence[:1].lower() + sentence[1:]
-
-
 def outcome_row(name: str, one: Outcome) -> tuple[str, ...]:
     """One variant of --what-if."""
     return (
@@ -317,4 +357,5 @@ def outcome_row(name: str, one: Outcome) -> tuple[str, ...]:
         "" if one.max_concurrency is None else f"{one.max_concurrency:.2f}x",
         "" if one.kv_bytes is None else str(one.graphs),
         "" if one.graph_bytes is None else gib(one.graph_bytes),
+        seconds(one),
     )

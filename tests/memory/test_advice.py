@@ -231,12 +231,12 @@ class TestOnTheSameGpus:
         )
 
     def test_a_length_that_is_too_short_names_them_as_well(self) -> None:
-        fix = fix_of(made("Qwen/Qwen3-14B", "rtx5090"), "CG560")
+        fix = fix_of(made("Qwen/Qwen3-14B", "rtx5090", max_num_seqs=32), "CG560")
         same, more = fix.split(", or ")
         assert int(same.rpartition(" ")[2]) < 4096
         assert more == "--tensor-parallel-size 2 (2 GPUs are the fewest for 4096 tokens)"
         # Weights that were measured are those of the GPUs that there are.
-        measured = made("Qwen/Qwen3-14B", "rtx5090", MemoryRequest(known=Measured(weights=28 * GIB)))
+        measured = made("Qwen/Qwen3-14B", "rtx5090", MemoryRequest(known=Measured(weights=28 * GIB)), max_num_seqs=32)
         assert "tensor-parallel" not in fix_of(measured, "CG560")
 
     def test_they_are_named_as_well_where_the_bounds_alone_are_in_the_way(self) -> None:
@@ -255,10 +255,10 @@ class TestOnTheSameGpus:
         assert applied(found, f"--max-num-seqs {int(most[1]) + 1}").starts != "yes"
 
     def test_one_change_does_for_two_findings(self) -> None:
-        found = made(QWEN35, "h100", max_num_seqs=392, vllm="0.25.1")
+        found = made(QWEN35, "h100", flags(utilization=0.88), max_num_seqs=350, vllm="0.25.1")
         assert {"CG561", "CG501"} <= {finding.code for finding in found.findings}
         for code in ("CG561", "CG501"):
-            assert fix_of(found, code) == "--max-num-seqs 256 (335 at most), or --gpu-memory-utilization 0.96"
+            assert "--gpu-memory-utilization 0.91" in fix_of(found, code).split(", or ")
 
 
 class TestOtherRefusals:
@@ -266,7 +266,7 @@ class TestOtherRefusals:
 
     def test_a_method_that_the_checkpoint_has_not(self) -> None:
         found = made(LLAMA, "h100", quantization="awq")
-        assert fix_of(found, "CG143") == "leave --quantization out, or name the quantised checkpoint"
+        assert fix_of(found, "CG143").startswith("leave --quantization out, or name the quantised checkpoint")
         assert fix_of(found, "CG597") == fix_of(made(LLAMA, "h100"), "CG597")
 
     def test_ranks_that_do_not_divide(self) -> None:
@@ -294,7 +294,8 @@ class TestAdapters:
         found = made("nvidia/Qwen3-235B-A22B-NVFP4", "b200", **self.FIELDS)
         message = next(finding.message for finding in found.findings if finding.code == "CG597")
         assert message.startswith("the weights take 125.06 GiB and the buffers of LoRA's adapters 197.20 GiB of the")
-        assert fix_of(found, "CG597").startswith("--max-loras 1 with --max-lora-rank 8, or --tensor-parallel-size 8")
+        assert fix_of(found, "CG597").startswith("--max-loras 1 with --max-lora-rank 16 with --max-model-len ")
+        assert ", or --tensor-parallel-size 8" in fix_of(found, "CG597")
         assert fix_of(found, "CG597").endswith("(16 GPUs for the adapters as they are)")
 
     def test_they_are_a_row_of_the_budget(self) -> None:
@@ -310,9 +311,9 @@ class TestAdapters:
 
 class TestMedia:
     def test_the_encoders_peak_is_mended_at_its_cause(self) -> None:
-        fix = fix_of(made(VISION, "l4", max_model_len=32768), "CG560")
+        fix = fix_of(made(VISION, "l4", max_model_len=40960), "CG560")
         media = """--limit-mm-per-prompt '{"video":0}' with --mm-processor-kwargs '{"max_pixels":1003520}'"""
-        assert fix.startswith(f"{media}, or --gpu-memory-utilization 0.9")
+        assert fix.startswith(f"{media}, or --max-model-len ")
 
     def test_a_shorter_length_beside_it(self) -> None:
         fix = fix_of(made(VISION, "l4"), "CG560")

@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
-from cgplan import Deployment, gpu, load_model, plan, resolve
+from cgplan import Deployment, MemoryFlags, gpu, load_model, plan, resolve
 from cgplan.memory.what_if import BuyBack, buy_backs
+from cgplan.report.plan_words import bought_rows
+from cgplan.resolve.memory_deduction import VARIABLE
 
 SIZES = ("cudagraph_capture_sizes", "max_cudagraph_capture_size")
 GIVEN: list[dict[str, Any]] = [
@@ -72,3 +74,38 @@ def test_a_key_beside_a_json_text_is_to_go_into_it() -> None:
     modes = [one for one in found if one.change.startswith("-cc.")]
     assert modes
     assert all(one.cost.startswith("as a key of the --compilation-config that is given; ") for one in modes)
+
+
+def test_the_verdict_is_that_of_a_plan_with_the_change() -> None:
+    """The low end of the KV cache counts, too: a change that may not start is not said to."""
+    seen = set()
+    for share in (0.26, 0.27, 0.9, 0.97):
+        asked = Deployment(model=load_model("Qwen/Qwen3-8B"), gpu=gpu("h100"), vllm="0.33.0", max_model_len=16384)
+        made = plan(asked, MemoryFlags(share))
+        found = {one.change: one.outcome for one in buy_backs(made)}
+        off = found.get(f"{VARIABLE}=0")
+        if off is None:
+            continue
+        then = plan(asked.model_copy(update={"env": {VARIABLE: "0"}}), MemoryFlags(share))
+        assert (off.starts, off.fits, off.tokens) == (then.starts, then.fits, then.best.plan and then.best.plan.tokens)
+        seen.add(off.starts)
+    assert len(seen) > 1, seen
+
+
+def test_what_leaves_more_free_where_the_graphs_come_on_top() -> None:
+    """D09: 504 graphs of an old release take nothing of the KV cache, and GiB beside it."""
+    fields = {"enable_lora": True, "max_loras": 8, "specialize_active_lora": True}
+    deployment = Deployment(model=load_model("Qwen/Qwen3-8B"), gpu=gpu("h100"), vllm="0.19.1", **fields)
+    found = {one.change: one for one in buy_backs(plan(deployment))}
+    row = found["no --specialize-active-lora"]
+    assert row.kv_bytes is not None
+    assert abs(row.kv_bytes) < 2**20
+    assert row.freed_bytes > 2**30
+    assert row.outcome.graphs == 204
+    assert (row.outcome.capture_seconds or 0) > 1
+    words = bought_rows([row])[0]
+    assert words[4].endswith(" GiB more free")
+    counted = {"vllm": "0.25.1", "env": {"VLLM_USE_V2_MODEL_RUNNER": "0"}}
+    few = {one.change: one for one in buy_backs(plan(deployment.model_copy(update=counted)))}
+    assert few["no --specialize-active-lora"].freed_bytes == 0
+    assert (few["no --specialize-active-lora"].kv_bytes or 0) > 2**30

@@ -88,6 +88,10 @@ class TestPeak:
         assert "encoder" not in text.moments
         # Text alone is embedded in the compiled graph, whose kernel is timed with the whole embedding.
         assert text.moment == "compilation"
+        largest = stage_of("Qwen/Qwen3.6-27B", max_num_batched_tokens=2048)
+        assert largest.moment == "encoder"
+        assert largest.total.source.endswith(", in the vision encoder")
+        assert "encoder" not in text.total.source
 
     def test_ranks_share_the_encoder_or_the_images(self) -> None:
         one, weights, data = (

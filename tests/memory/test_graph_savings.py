@@ -39,3 +39,12 @@ def test_named_sizes_and_a_model_without_the_workspace_get_fewer_offers() -> Non
 
 def test_where_there_are_no_graphs_there_is_nothing_to_save() -> None:
     assert changes_of(enforce_eager=True) == {}
+
+
+def test_sets_of_graphs_for_adapters_that_never_run_together_can_be_dropped() -> None:
+    lora = {"enable_lora": True, "max_loras": 8, "max_num_seqs": 1}
+    found = changes_of(**lora, specialize_active_lora=True)["no"]
+    assert found.text == "no --specialize-active-lora"
+    assert found.fields == {"specialize_active_lora": False}
+    assert "no batch runs in the sets for 2, 4, 8 and 9 active adapters" in found.price
+    assert "no" not in changes_of(**lora)

@@ -57,7 +57,9 @@ def test_the_context_is_what_is_not_free_at_the_start() -> None:
 
 class TestTotal:
     def test_cudas_own_figure(self) -> None:
-        assert total_bytes(gpu("h200")) == (150109880320,) * 3 + ("CUDA's own figure for NVIDIA H200",)
+        assert total_bytes(gpu("h200")) == (150109880320,) * 3 + (
+            "CUDA's own figure for NVIDIA H200; nvidia-smi shows 143,771 MiB",
+        )
         assert total_bytes(gpu("h100")).best / GIB == pytest.approx(79.19, abs=0.005)
 
     def test_a_gpu_that_nobody_looked_at_is_smaller_than_nvml_says(self) -> None:
@@ -66,3 +68,23 @@ class TestTotal:
 
     def test_memory_that_was_given_is_taken_as_it_is(self) -> None:
         assert total_bytes(Gpu(memory_bytes=10 * GIB)) == (10 * GIB, 10 * GIB, 10 * GIB, "as given")
+
+
+@pytest.mark.parametrize(
+    ("card", "fields", "said"),
+    [
+        ("h100", {}, ""),
+        ("h200", {"tensor_parallel_size": 2}, ""),
+        ("l40s", {}, "; none on this GPU is known"),
+        ("l40s", {"tensor_parallel_size": 2}, "; none on this GPU is known"),
+        ("h100", {"data_parallel_size": 2}, "; none with data or expert parallelism is known"),
+        (
+            "h100",
+            {"tensor_parallel_size": 2, "pipeline_parallel_size": 2},
+            "; none with pipeline stages beside it is known",
+        ),
+    ],
+)
+def test_what_no_run_stands_behind_is_said(card: str, fields: dict[str, int], said: str) -> None:
+    source = estimate_non_torch(Deployment(gpu=gpu(card), **fields)).source
+    assert source.partition("; none")[1] + source.partition("; none")[2] == said

@@ -11,7 +11,7 @@ from cgplan.memory.estimates import GIB
 from cgplan.memory.request import MemoryRequest
 from cgplan.memory.what_if import Outcome, Variant, outcome
 from cgplan.releases.gpus import gpu
-from cgplan.report.plan_words import headline, meant, verdict
+from cgplan.report.plan_answer import answer, headline, meant, verdict, warned
 
 KNOWN = Measured(weights=int(18.47 * GIB))
 DEPLOYMENT = Deployment(
@@ -37,7 +37,7 @@ def test_the_verdict_is_that_of_a_plan(share: float) -> None:
 
 def test_the_words_of_the_column() -> None:
     assert verdict(at(0.8)) == "yes"
-    assert verdict(at(0.95)) == "may not CG509"
+    assert verdict(at(0.95)) == "may not CG507 CG509 CG552 +1"
     assert verdict(at(0.5)).startswith("no CG")
     assert meant([at(0.8), at(0.5)]) == []
 
@@ -46,3 +46,43 @@ def test_the_document_says_it() -> None:
     found = outcome_document(at(0.95))
     found.pop("name")
     assert OutcomePart.model_validate(found).starts == "unsure"
+
+
+ASKED = {
+    "sampler": (Deployment(model=load_model("openai/gpt-oss-20b"), gpu=gpu("h100"), vllm="0.19.1"), None),
+    "shared memory": (Deployment(model=load_model("Qwen/Qwen3-8B"), gpu=gpu("gb10"), max_model_len=8192), None),
+    "known to be free": (Deployment(model=load_model("Qwen/Qwen3-8B"), gpu=gpu("gb10")), Measured(free=100 * GIB)),
+    "hybrid": (DEPLOYMENT, KNOWN),
+}
+
+
+@pytest.mark.parametrize("name", ASKED)
+@pytest.mark.parametrize("share", [0.3, 0.8, 0.92, 0.94, 0.95, 0.97])
+def test_the_word_stands_for_the_sentence_of_the_plan(name: str, share: float) -> None:
+    deployment, known = ASKED[name]
+    request = MemoryRequest(MemoryFlags(share), known or Measured())
+    made = plan(deployment, MemoryFlags(share), known=known)
+    found = outcome(Variant(str(share), deployment, request))
+    assert answer(found.starts, found.fits, {code for code, _ in found.said}).sentence == headline(made)[0]
+    warned_of = {one.code for one in made.findings if one.severity == "warning" and one.code != "CG599"}
+    if found.starts != "no":
+        assert warned_of <= {code for code, _ in found.said}
+
+
+def test_a_warning_stands_beside_the_word() -> None:
+    deployment = Deployment(
+        model=load_model("nvidia/Qwen3.6-27B-NVFP4"), gpu=gpu("rtx5090"), vllm="0.28.0", max_model_len=49152,
+        max_num_seqs=16,
+    )  # fmt: skip
+    many, few = (
+        outcome(
+            Variant(
+                str(n), deployment.model_copy(update={"max_num_batched_tokens": n}), MemoryRequest(MemoryFlags(0.93))
+            )
+        )
+        for n in (8192, 3072)
+    )
+    assert "CG552" in verdict(many)
+    assert "CG552" not in verdict(few)
+    assert any(line.startswith("CG552, of 8192: a prefill of 8192 tokens takes") for line in warned([few, many]))
+    assert warned([few]) == []

@@ -13,7 +13,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from components import COMPONENTS, errors, quantile
+from components import COMPONENTS, errors, logged, quantile
 from kv_cache import check
 from page import page, reason
 from runs import own_run, runs
@@ -33,10 +33,12 @@ def main(arguments: list[str]) -> int:
     measured_runs, left_out = runs("memory_runs.jsonl")
     more, more_left_out = runs("h200_vllm_0.25.1_more.jsonl")
     kv_runs, kv_left_out = runs("kv_runs.jsonl")
+    log_runs, _ = runs("graph_logs.jsonl")
     measured = [(component, errors(component, [*measured_runs, *_alike(more)])) for component in COMPONENTS]
     answers = [check(run) for run in kv_runs]
     out = dict.fromkeys([*left_out, *more_left_out, *kv_left_out])
-    text = page(measured, answers, [*out, *(f"{run.name}: has model overrides" for run in more if _is_changed(run))])
+    changed = (f"{run.name}: has model overrides" for run in more if _is_changed(run))
+    text = page(measured, answers, [*out, *changed], logged(log_runs))
     print(text)
     missed = [
         component.name

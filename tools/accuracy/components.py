@@ -9,7 +9,8 @@ from runs import Run
 
 from cgplan.memory.budget.budget import MemoryFlags
 from cgplan.memory.budget.measured import Measured
-from cgplan.memory.estimates import Interval
+from cgplan.memory.estimates import GIB, Interval
+from cgplan.memory.graphs.memory import predict_graph_memory
 from cgplan.memory.plan import CapacityPlan, plan, vllm_estimate
 
 
@@ -19,6 +20,36 @@ class Error(NamedTuple):
     run: Run
     error: float
     covered: bool
+
+
+class Logged(NamedTuple):
+    """What a public log says of its graphs beside the plan's interval.
+
+    Attributes:
+        what: "estimate" or "capture".
+        gib: as logged.
+    """
+
+    run: Run
+    what: str
+    gib: float
+    predicted: Interval
+
+    @property
+    def is_inside(self) -> bool:
+        return self.predicted.low / GIB - 0.005 <= self.gib <= self.predicted.high / GIB + 0.005
+
+
+def logged(runs: Iterable[Run]) -> list[Logged]:
+    """Every figure of `graph_logs.jsonl`."""
+    found = []
+    for run in runs:
+        made = predict_graph_memory(run.deployment, run.resolution)
+        sides = (("estimate", "graph_estimate_gib", made.estimate), ("capture", "graphs_gib", made.total))
+        for what, key, predicted in sides:
+            if run.record[key] is not None and predicted is not None:
+                found.append(Logged(run, what, run.record[key], predicted))
+    return found
 
 
 class Component(NamedTuple):

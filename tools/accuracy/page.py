@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from components import Component, Error, quantile
+from components import Component, Error, Logged, quantile
 from kv_cache import Answer
+
+from cgplan.memory.estimates import GIB
 
 HEAD = """\
 # Accuracy: predicted against measured
@@ -23,6 +25,13 @@ measured on these GPUs. The coefficients of graph memory are fitted to rows amon
 out of its own fit are in [graph-memory.md](graph-memory.md). Rows g3-4b and q35-4b were started with no images allowed
 (`--limit-mm-per-prompt`): without the vision encoder.
 """
+LOGS = """\
+### CUDA graphs in public logs
+
+Other GPUs, backends and releases than those above, of `graph_logs.jsonl`; nothing is fitted to them, but the bounds of
+what was not measured are as wide as they have to be for these. vLLM's estimate is a sample times the number of graphs,
+and a segment of the allocator of 20 MiB in that sample makes it jump by 1 GiB.
+"""
 KV = """\
 ## The KV cache, given its bytes
 
@@ -39,7 +48,10 @@ WORST = 5
 
 
 def page(
-    measured: Sequence[tuple[Component, Sequence[Error]]], answers: Sequence[Answer], left_out: Sequence[str]
+    measured: Sequence[tuple[Component, Sequence[Error]]],
+    answers: Sequence[Answer],
+    left_out: Sequence[str],
+    logs: Sequence[Logged] = (),
 ) -> str:
     """The page."""
     lines = [HEAD, COMPONENTS]
@@ -54,6 +66,7 @@ def page(
     for component, found in measured:
         worst = sorted(found, key=lambda one: -abs(one.error))[:WORST]
         lines += [f"| {component.name} | {one.run.name} | {one.error:+.2%} |" for one in worst]
+    lines += _logs(logs)
     reached = sum(answer.problem is None for answer in answers)
     lines += ["", KV, f"{reached} of {len(answers)} rows are reached. The exceptions:", ""]
     lines += ["| row | what | why |", "|---|---|---|"]
@@ -63,6 +76,26 @@ def page(
     if left_out:
         lines += ["", "Left out:", "", *(f"- {text}" for text in left_out)]
     return "\n".join(lines) + "\n"
+
+
+def _logs(logs: Sequence[Logged]) -> list[str]:
+    lines = ["", LOGS]
+    for what in ("estimate", "capture"):
+        kind = [one for one in logs if one.what == what]
+        lines.append(f"- {what}: {sum(one.is_inside for one in kind)} of {len(kind)} within bounds")
+    lines += [
+        "",
+        "| row | GPU | model | what | log, GiB | planned | bounds | |",
+        "|---|---|---|---|---:|---:|---:|---|",
+    ]
+    for one in logs:
+        low, best, high = (getattr(one.predicted, end) / GIB for end in ("low", "best", "high"))
+        held = "inside" if one.is_inside else "outside"
+        lines.append(
+            f"| {one.run.name} | {one.run.record['gpu']} | {one.run.record['model']} | {one.what} | {one.gib:.2f}"
+            f" | {best:.2f} | {low:.2f} to {high:.2f} | {held} |"
+        )
+    return lines
 
 
 def reason(answer: Answer) -> str:

@@ -160,7 +160,10 @@ class _Step:
         unknown = weights is None or weights.vision is None
         if unknown and takes_media(self.deployment):
             high += int(self.facts["unknown_encoder_bytes"])
-        return between(low, best, high, "the tensors alive in the profile run")
+        source = "the tensors alive in the profile run"
+        if best == sums.get("encoder"):
+            source += ", in the vision encoder"
+        return between(low, best, high, source)
 
     def _held(self) -> dict[str, int]:
         """What stays alive from one moment to the next: workspaces, a pipeline's tensors, the encoder's outputs."""

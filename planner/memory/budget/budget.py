@@ -28,6 +28,7 @@ from .weights import ITEM_BYTES, Weights, estimate_weights
 from .weights import measured as measured_weights
 
 NOTHING = exactly(0, "none")
+_FLOAT = 4
 MOST_RESERVED = 1 << 50
 """Bytes that --mm-ipc-gpu-memory-gb may name; no GPU has a part of it."""
 
@@ -97,6 +98,7 @@ class StageBudget:
         kv_cache: what is left for the KV cache; below 0: the start fails.
         graphs: what capture really takes.
         sampler: what the sampler takes for a moment with all rows, after capture, too.
+        logits: of that, one float32 copy of the logits of all rows.
         unused: what stays free of the whole GPU when all is there; below 0: CUDA runs out of memory.
         blocks: what the blocks of --num-gpu-blocks-override take, whatever is left; None: no number of them is set.
         adapters: of the weights, the buffers that hold LoRA adapters.
@@ -114,6 +116,7 @@ class StageBudget:
     sampler: int = 0
     blocks: int | None = None
     adapters: int = 0
+    logits: int = 0
 
     @property
     def held(self) -> Interval:
@@ -247,7 +250,7 @@ def budget(
     given = facts("budget", release)
     share = float(given["requested"]["utilization"]) if flags.utilization is None else flags.utilization
     whole = total_bytes or outside.total_bytes(deployment.gpu)
-    free = free_bytes or _less(whole, [outside.context_bytes(deployment)], "the GPU less the CUDA context")
+    free = free_bytes or _less(whole, [outside.taken_before(deployment)], outside.FREE_FROM[deployment.gpu.integrated])
     requested = _share(whole, share)
     deduction = graph_memory_deducted(deployment, release, resolution.runner, resolution.cudagraph_mode)
     taken_off = graph_estimate if deduction.deducted and flags.kv_cache_bytes is None else NOTHING
@@ -284,6 +287,7 @@ def budget(
                 unused,
                 peak.sampler,
                 adapters=own.parts.get("lora", 0),
+                logits=min(peak.sampler, resolution.max_num_seqs * deployment.model.vocab_size * _FLOAT),
             )
         )
     made = Budget(whole, free, share, requested, tuple(stages), deduction, flags.kv_cache_bytes is not None)

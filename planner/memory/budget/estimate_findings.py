@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Literal
 
 from ...deployment import Deployment
 from ...releases import canonical, holds
@@ -23,6 +24,7 @@ from .estimate_rules import (
     SHARED_MEMORY,
     STORED_BY_NAME,
     SUGGESTED_TWICE,
+    SYSTEM_MEMORY,
 )
 from .gdn_prefill import gdn_prefill_findings
 from .suggestion import Suggestion, suggestion
@@ -54,14 +56,16 @@ def _found(
     if NOT_SAID in stage.weights.source:
         text = "weights: " + stage.weights.source.partition("; ")[2]
         yield Finding(STORED_BY_NAME.code, "warning", text, STORED_BY_NAME.instead, "--model")
+    if deployment.gpu.integrated and not made.free.is_exact:
+        yield _system_memory(deployment, made)
     sizes = suggestion(made, stage, deployment.vllm)
     if estimate is not None and made.deduction.deducted and sizes is not None:
         if measured and is_implausible(estimate.best, taken, made.total.best):
             yield _implausible(estimate.best, taken, sizes.right)
-        elif not measured and estimate.best - taken > WORTH_SAYING and estimate.best > 2 * taken:
-            yield _far_above(deployment, resolution, estimate.best, taken)
+        elif not measured and estimate.best > 2 * taken:
+            yield from _far_above(deployment, resolution, estimate.best, taken)
         if deployment.gpu.integrated:
-            yield _shared_memory(deployment, sizes)
+            yield _shared_memory(deployment, sizes, stage.deducted.best)
         # A size below 0 is no advice.
         if (
             sizes.counts_twice
@@ -74,14 +78,18 @@ def _found(
         yield _encoder(deployment, resolution)
 
 
-def _far_above(deployment: Deployment, resolution: Resolution, estimate: int, taken: int) -> Finding:
+def _far_above(deployment: Deployment, resolution: Resolution, estimate: int, taken: int) -> Iterator[Finding]:
+    """A warning where it is worth one; what gated delta layers add is told from a quarter of that on."""
+    severity: Literal["warning", "info"] = "warning" if estimate - taken > WORTH_SAYING else "info"
     text = f"vLLM will estimate {estimate / GIB:.2f} GiB for graphs that take {taken / GIB:.2f}"
     if gated_delta_bytes(deployment, resolution):
         tokens = resolution.max_num_batched_tokens
         text += f": transient memory of {tokens} batched tokens in gated delta layers is taken for a graph"
-        return Finding(GATED_DELTA.code, "warning", text, GATED_DELTA.instead, "--max-num-batched-tokens")
-    text += ": it takes the second largest FULL graph for every smaller one"
-    return Finding(FROM_TWO_SIZES.code, "warning", text, FROM_TWO_SIZES.instead, "--cudagraph-capture-sizes")
+        if estimate - taken > WORTH_SAYING // 4:
+            yield Finding(GATED_DELTA.code, severity, text, GATED_DELTA.instead, "--max-num-batched-tokens")
+    elif severity == "warning":
+        text += ": it takes the second largest FULL graph for every smaller one"
+        yield Finding(FROM_TWO_SIZES.code, severity, text, FROM_TWO_SIZES.instead, "--cudagraph-capture-sizes")
 
 
 def is_implausible(estimate: int, taken: int, whole: int) -> bool:
@@ -98,10 +106,22 @@ def _implausible(estimate: int, taken: int, right: int) -> Finding:
     return Finding(IMPLAUSIBLE.code, "warning", text, _by_bytes(right), VARIABLE)
 
 
-def _shared_memory(deployment: Deployment, sizes: Suggestion) -> Finding:
+def _system_memory(deployment: Deployment, made: Budget) -> Finding:
+    low, best, high = ((made.total.best - left) / GIB for left in (made.free.high, made.free.best, made.free.low))
+    text = (
+        f"{deployment.gpu.name} shares its memory with the CPU: {made.requested.best / GIB:.2f} GiB of"
+        f" {made.total.best / GIB:.2f} have to be free when vLLM starts, and the system with all its processes is taken"
+        f" to hold {best:.1f} GiB ({low:.1f} to {high:.1f}, from public starts that served nothing else)"
+    )
+    fix = "--free-bytes with the column `available` of `free -b` on that machine, as it is when vLLM starts"
+    return Finding(SYSTEM_MEMORY.code, "info", text, fix, "--free-bytes")
+
+
+def _shared_memory(deployment: Deployment, sizes: Suggestion, taken_off: int) -> Finding:
+    cost = f", which gives up {taken_off / GIB:.2f} GiB for it" if taken_off > 0 else ""
     text = (
         f"{deployment.gpu.name} shares its memory with the CPU: the graphs' estimate may be far off, even negative,"
-        " and the KV cache with it"
+        f" and the KV cache with it{cost}"
     )
     return Finding(SHARED_MEMORY.code, "warning", text, _by_bytes(sizes.right), "--gpu-memory-utilization")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ...input_rules import OWN
 from ...trace import Rule
 
 IMPLAUSIBLE = Rule(
@@ -21,6 +22,15 @@ SUGGESTED_TWICE = Rule(
     " graphs took and 0.15 GiB.",
     source="vllm/v1/worker/gpu_worker.py:1013-1068",
     since="0.27.1",
+)
+LATER_DEDUCTED = Rule(
+    "CG599",
+    title="From 0.20.2 on the KV cache gives the graphs' estimate up: a full cache becomes smaller with the release.",
+    why="Until 0.19.1 the estimate is printed, and the graphs come on top of --gpu-memory-utilization.",
+    example="6.9 GiB of KV cache hold 1.36 requests of the full length; less an estimate of 1.6 GiB they hold 1.04.",
+    instead="Raise --gpu-memory-utilization by what the estimate is of the GPU, or lower --max-model-len.",
+    source="vllm/v1/worker/gpu_worker.py:447-470",
+    until="0.19.1",
 )
 SHARED_MEMORY = Rule(
     "CG592",
@@ -68,7 +78,7 @@ STORED_BY_NAME = Rule(
     why="ModelOpt writes it into hf_quant_config.json, and the catalogue has config.json alone; which layers are left"
     " as they were is not known, so the weights are 15% either way.",
     example="nvidia/Llama-3.1-70B-Instruct-FP8: a byte a weight is counted.",
-    instead="Give the model's folder, or --weights with its safetensors files.",
+    instead="Give the model's folder, --weights with its safetensors files, or --weights-bytes with those of one GPU.",
     source="cgplan",
 )
 ENCODER_GRAPHS = Rule(
@@ -78,4 +88,22 @@ ENCODER_GRAPHS = Rule(
     example="18 encoder graphs: 7.46 GiB of graphs where 0.58 GiB were estimated.",
     instead="Leave cudagraph_mm_encoder off, or lower --gpu-memory-utilization by some GiB.",
     source="vllm/v1/worker/gpu_model_runner.py:6268-6414",
+)
+SYSTEM_MEMORY = Rule(
+    "CG589",
+    title="On a GPU that shares its memory with the CPU the operating system and every process take part of it.",
+    why="--gpu-memory-utilization is a share of the whole memory, and vLLM goes by what the system calls available:"
+    " CUDA's own figure leaves out what the page cache would give back.",
+    example="Two GB10s of 121.6 GiB that served nothing else had 113.2 and 101.3 to 102.2 GiB free: 0.93 and 0.83.",
+    instead="Give --free-bytes, the column `available` of `free -b`, and keep the share below it.",
+    source="vllm/utils/mem_utils.py:140-161",
+)
+UNMEASURED = Rule(
+    "CG553",
+    title="No capture of this attention, GPU family or layout of ranks was measured.",
+    why="What the graphs take is then read off the source and scaled from other GPUs; memory that is set up after"
+    " vLLM's profile run is in neither figure.",
+    example="Eight GPUs of a family never measured: 1.3 GiB estimated, and 4.7 to 16.9 once the estimate was mended.",
+    instead="Leave a few GiB outside --gpu-memory-utilization for the first start, and measure it.",
+    source=OWN,
 )

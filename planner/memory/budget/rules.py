@@ -21,6 +21,7 @@ BUDGET = Rule(
     example="Llama 3.1 8B on an H100 at 0.95: 75.23 - 14.99 - 1.89 - 0.25 = 58.11 GiB.",
     instead="Lower --max-num-batched-tokens or --max-num-seqs, which set the peak of the profile run.",
     source="vllm/v1/worker/gpu_worker.py:753-757",
+    history="--gpu-memory-utilization is 0.92 by default since 0.20.2, 0.9 before",
 )
 NOT_COUNTED = Rule(
     "CG506",
@@ -64,7 +65,8 @@ WEIGHTS = Rule(
     why="They are loaded first. What does not fit ends the start with CUDA out of memory, whatever the share is that"
     " vLLM may take.",
     example="Llama 3.3 70B in bfloat16 has 131 GiB; an H100 has 79 GiB, so four share them.",
-    instead="Spread the model over more GPUs, or take a quantised checkpoint.",
+    instead="Spread the model over more GPUs, or take a quantised checkpoint; --weights-bytes tells `plan` how large"
+    " the weights of one are on a GPU, where its name is not known here.",
     source="vllm/v1/worker/gpu_worker.py:594-612",
 )
 THIN_MARGIN = Rule(

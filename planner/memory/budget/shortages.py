@@ -56,8 +56,10 @@ def _weights_and_adapters(stage: StageBudget) -> str:
 
 def _room_to_capture(made: Budget) -> list[Finding]:
     worst = min(made.stages, key=lambda stage: stage.unused.best)
-    if worst.unused.best >= 0 or worst.kv_cache.best <= 0:
+    if worst.kv_cache.best <= 0:
         return []
+    if worst.unused.best >= 0:
+        return _room_within_bounds(made)
     severity = "error" if worst.unused.high < 0 else "warning"
     if made.is_manual:
         more = f"{-worst.unused.best / GIB:.2f} GiB more than the GPU holds"
@@ -74,14 +76,39 @@ def _room_to_capture(made: Budget) -> list[Finding]:
     return [Finding(NO_ROOM_TO_CAPTURE.code, severity, text, fix, "--gpu-memory-utilization")]
 
 
+def _room_within_bounds(made: Budget) -> list[Finding]:
+    """What may be missing at the low end of the estimates. Bytes that were given leave what they leave."""
+    worst = min(made.stages, key=lambda stage: stage.unused.low)
+    # Of an estimate below 0 the verdict says so: it is others' memory, which may be taken again.
+    if worst.unused.low >= 0 or worst.deducted.best < 0 or made.is_manual:
+        return []
+    text = (
+        f"{_where(made, worst)}CUDA may run out of memory: {worst.unused.best / GIB:.2f} GiB stay free by the best"
+        f" estimate, and at the low end the graphs need {-worst.unused.low / GIB:.2f} GiB more than stays free"
+    )
+    share = (made.requested.best + worst.unused.low) / made.total.best
+    fix = f"--gpu-memory-utilization {_down(share)} or less"
+    return [Finding(NO_ROOM_TO_CAPTURE.code, "warning", text, fix, "--gpu-memory-utilization")]
+
+
 PIECES = 0.65
-"""Of what the sampler takes, the share that torch could not find in one piece: 1.78 of 2.76 GiB, seen in one log."""
+"""Of what the sampler takes, the share that torch could not find in one piece: 1.78 of 2.76 GiB, in the one public
+start that ended here. Six others that lack as much came up, four of them, with several ranks, with less than that start
+had, so a start that lacks it may fail and is not said to."""
+MORE_LOGITS = 2
+"""Copies of the logits that an advised value leaves room for: those that may still have to come after the one that
+does not fit, and what estimates are off by."""
 
 
 def warm_up_room(made: Budget) -> float:
     """Bytes that stay free when the sampler runs again after capture, less those that are in pieces; below 0: its
     warm-up may run out of memory. Of the stage with the least."""
     return min(_room_of(stage) for stage in made.stages)
+
+
+def warm_up_spare(made: Budget) -> float:
+    """The same, less what an advised value leaves free besides: see MORE_LOGITS."""
+    return min(_room_of(stage) - MORE_LOGITS * stage.logits for stage in made.stages)
 
 
 def _room_of(stage: StageBudget) -> float:
@@ -97,9 +124,10 @@ def _warm_up(made: Budget, rows: int) -> list[Finding]:
         return []
     text = (
         f"{_where(made, worst)}the sampler's warm-up with {rows} rows takes {worst.sampler / GIB:.2f} GiB beside the KV"
-        f" cache, and {worst.unused.best / GIB:.2f} GiB stay free, in pieces: it may run out of memory"
+        f" cache, and {worst.unused.best / GIB:.2f} GiB stay free, a part in pieces (1.78 GiB of them in the one public"
+        " start that ended here): it may run out of memory"
     )
-    share = _down((made.requested.best + room) / made.total.best)
+    share = _down((made.requested.best + room - MORE_LOGITS * worst.logits) / made.total.best)
     fix = f"--gpu-memory-utilization {share}, or --max-num-seqs {max(1, rows // 2)}"
     return [Finding(WARM_UP.code, "warning", text, fix, "--max-num-seqs")]
 

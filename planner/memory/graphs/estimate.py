@@ -43,9 +43,14 @@ class Samples(NamedTuple):
     graphs: int
 
     @property
+    def each(self) -> int:
+        """What a graph after the first is taken for."""
+        return max(self.second, LEAST_PER_GRAPH)
+
+    @property
     def rest(self) -> int:
         """What all graphs but the first are taken for."""
-        return max(self.second, LEAST_PER_GRAPH) * (self.graphs - 1)
+        return self.each * (self.graphs - 1)
 
 
 def estimate_v1(samples: Mapping[CUDAGraphMode, Samples], encoder: int = 0) -> int:
@@ -73,12 +78,16 @@ def estimate_v2(measured: int, full: Samples | None) -> int:
 
 
 def predict_estimate(
-    deployment: Deployment, resolution: Resolution, made: Footprint, drafter: int = 0
+    deployment: Deployment, resolution: Resolution, made: Footprint, drafter: int = 0, *, unknown: bool = False
 ) -> Interval | None:
     """What vLLM will print as its estimate; None: it makes none.
 
     Whether the KV cache gives that much up is `resolve.memory_deduction`'s. The bounds are wide, as free memory changes
     by 2 MiB at a time: a graph that takes 5 MiB is seen to take 4 or 6, and that is multiplied by the number of graphs.
+
+    Args:
+        drafter: what the drafter's graphs take, bytes.
+        unknown: whether something of the capture was not measured, such as the kind of GPU.
     """
     known = facts("memory", canonical(deployment.vllm))["graph_estimate"]
     if deployment.gpu.platform not in known["platforms"] or (resolution.runner is Runner.V2 and not known["v2"]):
@@ -89,12 +98,19 @@ def predict_estimate(
     first = max((sample.first for sample in predicted_samples(made).values()), default=0) if held else 0
     more = max(0, held - first)
     slack = made.known["estimate"]
-    return between(
-        low - slack["first_low"],
-        best + more,
-        high + held + slack["first_high"],
-        "vLLM's formula over predicted samples",
-    )
+    low, high = low - slack["first_low"], high + held + slack["first_high"]
+    if unknown:
+        low, high = low * (1 - slack["unknown_low"]), high * (1 + slack["unknown_high"])
+    high += _unexpected_segment(deployment, resolution, made)
+    return between(low, best + more, high, "vLLM's formula over predicted samples")
+
+
+def _unexpected_segment(deployment: Deployment, resolution: Resolution, made: Footprint) -> int:
+    """What a segment that falls to the second sample against expectation adds; it was seen with tensor parallelism."""
+    if deployment.tensor_parallel_size == 1 or resolution.runner is not Runner.V1 or second_segment(made) is not None:
+        return 0
+    further = max(len(made.piecewise), len(made.full)) - 1
+    return int(made.known["estimate"]["segment"]) * max(0, further)
 
 
 GDN_COPIES = 8
@@ -115,7 +131,8 @@ def gated_delta_bytes(deployment: Deployment, resolution: Resolution, itemsize: 
 
 def _estimated(resolution: Resolution, made: Footprint, alone: int, rounding: int) -> int:
     """`alone`: what the capture of everything takes."""
-    samples = predicted_samples(made, rounding)
+    samples = seen_samples(made, rounding)
+    alone += made.buffer.size if rounding >= 0 else 0
     if resolution.runner is Runner.V1:
         return estimate_v1(samples)
     full = samples.get(_FULL)
@@ -124,6 +141,14 @@ def _estimated(resolution: Resolution, made: Footprint, alone: int, rounding: in
     sampled = full.first + full.second
     others = alone - made.full_size * len(made.full) - (full.first - made.full_size)
     return estimate_v2(others + sampled, full)
+
+
+def seen_samples(made: Footprint, rounding: int = 0) -> dict[CUDAGraphMode, Samples]:
+    """The same, with the buffer that attention allocates with the first FULL graph; at the low end it does not."""
+    found = predicted_samples(made, rounding)
+    if _FULL in found and rounding >= 0:
+        found[_FULL] = found[_FULL]._replace(first=found[_FULL].first + made.buffer.size)
+    return found
 
 
 def predicted_samples(made: Footprint, rounding: int = 0) -> dict[CUDAGraphMode, Samples]:

@@ -16,7 +16,7 @@ from ...vocabulary import CUDAGraphMode, Runner
 from ..estimates import MIB
 from .layers import Layers, layers_of
 from .pool import Captured, Splits, Step, pool_bytes
-from .workspace import splits_of
+from .workspace import AttentionBuffer, attention_buffer, splits_of
 
 _HOPPER = 9
 _ITEM_BYTES = {"float32": 4}
@@ -44,6 +44,7 @@ class Footprint:
         node: what the driver keeps for a node.
         layers: of the rank.
         forked: tokens up to which shared experts use a second stream; 0: never.
+        buffer: what attention allocates with the first FULL graph, beside the pool.
     """
 
     known: Mapping[str, Any] = field(repr=False)
@@ -56,6 +57,7 @@ class Footprint:
     layers: Layers
     forked: int
     node: int
+    buffer: AttentionBuffer = AttentionBuffer(0, again=False)
 
     @property
     def graph(self) -> int:
@@ -115,6 +117,7 @@ def footprint(deployment: Deployment, resolution: Resolution) -> Footprint:
         layers=layers,
         forked=0 if no_fork else int(streams["shared_tokens"]),
         node=int(known["driver"]["node" if deployment.gpu.major >= _HOPPER else "node_before_hopper"]),
+        buffer=attention_buffer(deployment, resolution),
     )
 
 

@@ -8,6 +8,7 @@ releases/graph_memory.toml; docs/graph-memory.md explains them and shows how far
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import field
 from typing import Any
 
 from ...deployment import Deployment
@@ -17,8 +18,8 @@ from ...resolve import Resolution
 from ...resolve.graphs import Captures
 from ...vocabulary import CUDAGraphMode, Runner
 from ..estimates import Interval, between, exactly, total
-from .estimate import SecondSegment, predict_estimate, second_segment
-from .footprint import WORKSPACE, Footprint, best_parts, footprint
+from .estimate import Samples, SecondSegment, predict_estimate, second_segment, seen_samples
+from .footprint import FULL_GRAPHS, PIECEWISE_GRAPHS, WORKSPACE, Footprint, best_parts, footprint
 from .layers import Layers, layers_of
 from .workspace import UNDERSTOOD
 
@@ -26,6 +27,7 @@ _HOPPER = 9
 _PIECEWISE, _FULL = CUDAGraphMode.PIECEWISE, CUDAGraphMode.FULL
 
 DRAFTER = "graphs of the drafter"
+BUFFER = "FlashInfer's buffer"
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,7 @@ class GraphMemory:
         workspace: attention's share of the pool.
         estimate: what vLLM estimates before it sizes the KV cache; None: it estimates nothing.
         doubts: what was not modelled, in words.
+        samples: what runner V1 will measure of each mode; {}: it is another, or measures nothing.
         second_segment: what makes the estimate an outlier; None: nothing.
     """
 
@@ -48,7 +51,13 @@ class GraphMemory:
     workspace: Interval
     estimate: Interval | None
     doubts: tuple[str, ...] = ()
+    samples: Mapping[CUDAGraphMode, Samples] = field(default_factory=dict)
     second_segment: SecondSegment | None = None
+
+    def in_driver(self, mode: CUDAGraphMode) -> int:
+        """Bytes that the driver keeps for all graphs of a mode; 0: there are none."""
+        part = self.parts.get({_PIECEWISE: PIECEWISE_GRAPHS, _FULL: FULL_GRAPHS}.get(mode, ""))
+        return part.best if part is not None else 0
 
     def as_dict(self) -> dict[str, Any]:
         return {
@@ -77,8 +86,11 @@ def predict_graph_memory(deployment: Deployment, resolution: Resolution) -> Grap
     parts = {name: _spread(size, made, doubts) for name, size in best.items() if size}
     if drafter:
         parts[DRAFTER] = between(0.5 * drafter, drafter, 2.0 * drafter, "estimated from the draft model's layers")
+    if made.buffer.size:
+        held = made.buffer.size if made.buffer.again else 0
+        parts[BUFFER] = between(held, held, made.buffer.size, "allocated with the first FULL graph, from reading")
     workspace = parts.get(WORKSPACE, exactly(0, "attention keeps no workspace in the graphs"))
-    estimate = predict_estimate(deployment, resolution, made, drafter)
+    estimate = predict_estimate(deployment, resolution, made, drafter, unknown=bool(doubts))
     samples_all = resolution.runner is Runner.V1
     return GraphMemory(
         total=_sum(parts, made, doubts),
@@ -87,6 +99,7 @@ def predict_graph_memory(deployment: Deployment, resolution: Resolution) -> Grap
         workspace=workspace,
         estimate=estimate,
         doubts=doubts,
+        samples=seen_samples(made) if estimate is not None and samples_all else {},
         second_segment=second_segment(made) if estimate is not None and samples_all else None,
     )
 
@@ -139,6 +152,11 @@ def _doubts(deployment: Deployment, resolution: Resolution, made: Footprint) -> 
         found.append(f"no capture with {', '.join(names)} was measured")
     if deployment.gpu.major != _HOPPER:
         found.append("captures were measured on Hopper GPUs alone")
+    if deployment.enable_dbo:
+        found.append(
+            "microbatches (--enable-dbo): near their thresholds split and plain graphs are captured both, and the split"
+            " ones were not measured; one report has 0.06 GiB and 2 s more"
+        )
     if deployment.compilation_config.cudagraph_mm_encoder and deployment.model.is_multimodal_model:
         found.append("graphs of the vision encoder are not counted")
     return tuple(found)
@@ -151,15 +169,17 @@ def _spread(size: int, made: Footprint, doubts: tuple[str, ...]) -> Interval:
 
 def _shares(made: Footprint, doubts: tuple[str, ...]) -> tuple[float, float]:
     interval = made.known["interval"]
+    experts = "experts_" if any(layer.has_experts for layer in made.layers.shown) else ""
     if doubts:
-        return float(interval["unknown_low"]), float(interval["unknown_high"])
-    return float(interval["low"]), float(interval["high"])
+        return float(interval["unknown_low"]), float(interval[f"unknown_{experts}high"])
+    return float(interval["low"]), float(interval[f"{experts}high"])
 
 
 def _sum(parts: Mapping[str, Interval], made: Footprint, doubts: tuple[str, ...]) -> Interval:
     """The parts together. Their errors are not of one sign, so the bounds are shares of the sum, not sums of bounds."""
-    best = total(parts.values(), "predicted from the model's shape and the captured sizes")
+    source = "predicted from the model's shape and the captured sizes"
+    best = total(parts.values(), source).best
     low, high = _shares(made, doubts)
-    drafter = parts.get(DRAFTER)
-    slack = (drafter.best - drafter.low, drafter.high - drafter.best) if drafter is not None else (0, 0)
-    return between((1 - low) * best.best - slack[0], best.best, (1 + high) * best.best + slack[1], best.source)
+    own = [parts[name] for name in (DRAFTER, BUFFER) if name in parts]
+    down, up = (sum(part.best - part.low for part in own), sum(part.high - part.best for part in own))
+    return between((1 - low) * best - down, best, (1 + high) * best + up, source)

@@ -33,6 +33,13 @@ class Change:
 
 def changes(deployment: Deployment, resolution: Resolution, memory: GraphMemory) -> Iterator[Change]:
     """Settings with which capture takes less."""
+    lora = resolution.lora
+    if deployment.specialize_active_lora and lora is not None and len(lora.cases) > 2:
+        idle = lora.idle_cases(resolution.max_num_seqs)
+        price = "one set of graphs then serves any number of adapters, whose kernels skip none that a batch has not"
+        if idle:
+            price += f"; no batch runs in the sets for {lora.in_words(idle)}"
+        yield Change("no --specialize-active-lora", {"specialize_active_lora": False}, price)
     sizes = _powers(resolution.max_capture_size)
     if sizes and len(sizes) < len(resolution.capture_sizes):
         yield Change(

@@ -81,7 +81,7 @@ def graphs(made: CapacityPlan, bought: Sequence[BuyBack]) -> Section:
     if bought:
         title = words.bought_title(made)
         head = (*words.BOUGHT_HEAD[:-1], "cost")
-        blocks += [Heading(title), table(title, head, words.bought_rows(bought), (1, 2, 3, 4))]
+        blocks += [Heading(title), table(title, head, words.bought_rows(bought), (1, 2, 3, 4, 5))]
     return Section("graph-memory", "Memory and time of the graphs", tuple(blocks))
 
 
