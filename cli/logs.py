@@ -6,6 +6,7 @@ import json
 import shlex
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Optional
 
@@ -16,7 +17,6 @@ from cgplan.errors import InputError, shorten
 from . import pasted
 from .decorate import with_deployment
 from .logs_metrics import (
-    NO_STEPS,
     MetricsOption,
     gather,
     show_no_steps,
@@ -25,6 +25,7 @@ from .logs_metrics import (
     workload_document,
     workload_markdown,
 )
+from .memory_flags import CacheSizeOptions
 from .options import DeploymentOptions
 from .output_options import FailOnOption, JsonInPanelOption, MarkdownInPanelOption, check_one_form
 from .severities import SEVERITIES, severity
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from cgplan.resolve import Resolution
     from cgplan.startup.analysis import StartReport
     from cgplan.startup.measured import Record
-    from cgplan.startup.record import StartupLog
+    from cgplan.startup.record import Start, StartupLog
     from cgplan.workload.gathered import Gathered
 
 EPILOG = """\
@@ -41,9 +42,11 @@ Examples:
   cgplan logs server.log --gpu h100
   kubectl logs vllm-0 --all-containers | cgplan logs - --gpu h200 --json
   cgplan logs server.log.gz --start 2 --no-plan
+  cgplan logs first.log second.log
   cgplan logs server.log --gpu h100 --save measured.json
   cgplan logs server.log --gpu h100 --model ./config.json --markdown
   cgplan logs server.log --metrics http://localhost:8000/metrics
+  cgplan logs 'No available memory for the cache blocks'
 
 Side effects: --save writes a file; --metrics reads an http:// address, where one is given. Else none.
 
@@ -53,6 +56,7 @@ Exit codes:
   2  bad usage, or the log cannot be read or has no start of vLLM
 """
 LOG = "The log"
+SPLIT = tuple(f"{name}_parallel_size" for name in ("tensor", "pipeline", "decode_context", "prefill_context"))
 
 
 def _log_option(*names: str, help: str, metavar: str | None = None) -> Any:
@@ -67,19 +71,19 @@ _Text = Optional[str]  # noqa: UP045
     helps={
         "model": "In the place of the log's: directory, config.json or id of `cgplan models`.",
         "gpu": "GPU of the log, see `cgplan gpus`. Default: the one that the log names, else there is no plan.",
-        "vllm": "Release of vLLM, 0.28 or 0.25.1. Default: the log's.",
-        "assume_release": "Answer by its rules, where the log's release is not known.",
+        "vllm": "Release of vLLM, 0.28 or 0.25.1. Default: the log's. Of one that is not known the nearest is taken.",
+        "assume_release": "Answer by its rules, where the log's release is not known. Default: the nearest.",
     },
 )
 def command(
-    options: DeploymentOptions,
+    options: CacheSizeOptions,
     *,
     context: typer.Context,
-    file: Annotated[
-        _Text,
+    files: Annotated[
+        Optional[list[str]],  # noqa: UP045
         typer.Argument(
             metavar="FILE|-",
-            help="The log as vLLM, docker, Kubernetes or journald print it, or packed; - is stdin.",
+            help="Logs as vLLM, docker, Kubernetes or journald print them, or packed, or an error's words; - is stdin.",
             show_default=False,
         ),
     ] = None,
@@ -105,11 +109,12 @@ def command(
 
     --gpu and --model name what the log does not; other options take the place of the log's arguments.
     """
-    from cgplan.inputs.vllm_logs import read_log
+    from cgplan.inputs.vllm_logs import read_logs
     from cgplan.report.logs_secrets import LogSecrets
     from cgplan.startup.record import StartupLog
 
     lowest = severity(fail_on)
+    file = files[0] if files else None
     check_one_form(as_json=as_json, as_markdown=as_markdown)
     if pasted.pasted(context).words is not None:
         raise InputError("a log takes no line behind --", code="CG905", where="--", fix="give the log, or - for stdin")
@@ -123,11 +128,12 @@ def command(
     if file is None and not metrics:
         raise InputError("no log is given", code="CG905", where="cgplan logs", fix="give a file, or - for stdin")
     tap = step_tap() if file is not None else None
-    log = read_log(file, tap) if file is not None else StartupLog(())
+    log = read_logs(files, tap) if files else StartupLog(())
     gathered = gather(tap, metrics or ())
     if file is not None and not log.starts and not log.not_recognised and gathered is None:
         raise _no_start(file)
-    reports = _reports(log, options, start, no_plan)
+    log = _with_said(log, options)
+    reports = _reports(log.starts, options, start, no_plan)
     secrets = LogSecrets(log.starts)
     saved = _save(reports, save, rank, file, options, secrets) if save is not None else None
     resolution = _resolution(reports)
@@ -145,26 +151,44 @@ def command(
                 print()
             show_workload(gathered, resolution)
         elif any(report.came_up for report in reports):
-            show_no_steps()
+            show_no_steps(reports)
     if saved is not None:
         print(saved, file=sys.stderr if as_json or as_markdown else sys.stdout)
     worst = max((SEVERITIES.index(report.worst) for report in reports if report.worst is not None), default=-1)
     return int(lowest is not None and worst >= lowest)
 
 
-def _reports(log: StartupLog, options: DeploymentOptions, start: str | None, no_plan: bool) -> list[StartReport]:
+def _reports(starts: Sequence[Start], options: CacheSizeOptions, start: str | None, no_plan: bool) -> list[StartReport]:
     from cgplan.startup.analysis import report_of
 
     from .context import context_of
 
     context = None if no_plan else context_of(options)
-    numbers = range(1, len(log.starts) + 1) if start is None else [_chosen(log, start)]
-    return [report_of(log.starts[number - 1], number, log.starts, context) for number in numbers]
+    numbers = range(1, len(starts) + 1) if start is None else [_chosen(starts, start)]
+    return [report_of(starts[number - 1], number, starts, context) for number in numbers]
 
 
-def _chosen(log: StartupLog, text: str) -> int:
+def _with_said(log: StartupLog, options: CacheSizeOptions) -> StartupLog:
+    """The log with what the options say of the server; `options` with a release whose rules are known."""
+    from cgplan.startup.beside import beside, rules_for
+
+    from .plan_inputs import memory_options
+    from .settings import HUMAN, scalars
+
+    memory = memory_options(options)
+    fields = scalars(options, [])
+    said: dict[str, Any] = {name: fields.get(name) for name in (*HUMAN, "max_model_len")}
+    said |= {name: fields.get(name) for name in ("kv_cache_dtype", "attention_backend", *SPLIT)}
+    said |= {"gpu_memory_utilization": memory.utilization, "kv_cache_memory_bytes": memory.kv_cache_bytes}
+    release = options.vllm = options.vllm.removesuffix(".x") if options.vllm is not None else None
+    if release is not None and options.assume_release is None:
+        options.assume_release = rules_for(release)
+    return replace(log, starts=tuple(beside(start, release, said) for start in log.starts))
+
+
+def _chosen(starts: Sequence[Start], text: str) -> int:
     """The number of --start, from 1."""
-    there = len(log.starts)
+    there = len(starts)
     word = text.strip().casefold()
     number = there if word == "last" else int(word[:9]) if word.isascii() and word.isdecimal() else 0
     if 1 <= number <= there:
@@ -178,8 +202,9 @@ def _chosen(log: StartupLog, text: str) -> int:
 def _no_start(file: str) -> InputError:
     name = "standard input" if file == "-" else shorten(file, 120)
     return InputError(
-        f"{name} has no line of a start of vLLM", code="CG985", where=name,
-        fix="give what vLLM printed from its beginning, at level INFO or DEBUG; a text of /metrics goes to --metrics",
+        f"{name} has no line of a start of vLLM and no error that is known", code="CG985", where=name,
+        fix="give what vLLM printed from its beginning, or an error's words; `cgplan check` takes a serve line or a"
+        " manifest, `cgplan explain` a question, --metrics a text of /metrics",
     )  # fmt: skip
 
 
@@ -208,6 +233,7 @@ def _save(
     if report is None or report.comparison is None:
         fix = "give a log of a whole start"
         raise InputError("the log has no start to keep", code="CG911", where="--save", fix=fix)
+    file = report.start.file or file
     source = "a startup log" if file in (None, "-") else f"the log {Path(str(file)).name[:60]}"
     record = record_of(report.start, report.comparison, rank, source, report.diagnosis)
     read_back(record)
@@ -284,4 +310,6 @@ def _print_markdown(
         print()
         print(workload_markdown(gathered, resolution), end="")
     elif any(report.came_up for report in reports):
-        print(f"\n{NO_STEPS}")
+        from cgplan.report.logs_steps import no_steps
+
+        print(f"\n{no_steps(reports)}")

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from cgplan.resolve.resolution import Resolution
+    from cgplan.startup.analysis import StartReport
     from cgplan.workload.gathered import Gathered
     from cgplan.workload.sources.tap import StepTap
 
@@ -66,21 +67,16 @@ def show_workload(gathered: Gathered, resolution: Resolution | None = None, out:
     show(gathered, resolution, out)
 
 
-NO_STEPS = (
-    "Steps: the log has none. A server that is started with --cudagraph-metrics logs how many ran in which graph; "
-    "--metrics reads /metrics."
-)
-
-
-def show_no_steps(out: Console | None = None) -> None:
-    """Say how to get the steps, of a server that came up and whose log has none."""
+def show_no_steps(reports: Sequence[StartReport], out: Console | None = None) -> None:
+    """Say how to get the steps, or why there are none, of a server that came up and whose log has none."""
     from rich.text import Text
 
     from cgplan.report.console import console
+    from cgplan.report.logs_steps import no_steps
 
     out = out or console()
     out.print()
-    out.print(Text(NO_STEPS))
+    out.print(Text(no_steps(reports)))
 
 
 def workload_markdown(gathered: Gathered, resolution: Resolution | None = None) -> str:

@@ -14,6 +14,7 @@ from ..startup.corrected import Correction
 from ..startup.diagnosis import Diagnosis
 from ..startup.known import transient
 from ..startup.record import Rank, Start, StartupLog
+from ..startup.requests import requests_of
 from ..trace import Finding
 from .logs_secrets import LogSecrets
 from .words import as_option
@@ -36,6 +37,12 @@ def as_document(log: StartupLog, reports: Sequence[StartReport], secrets: LogSec
     return found
 
 
+def _requests(report: StartReport) -> dict[str, Any] | None:
+    """How many run at most, where the log or the plan says it, and where that is from."""
+    found = requests_of(report.start, report.comparison)
+    return None if found is None else {"max_num_seqs": found.number, "source": found.source or "the log"}
+
+
 def _start(log: StartupLog, report: StartReport, secrets: LogSecrets) -> dict[str, Any]:
     start = report.start
     graphs = start.graphs
@@ -43,7 +50,7 @@ def _start(log: StartupLog, report: StartReport, secrets: LogSecrets) -> dict[st
         "number": report.number,
         "first_line": start.first_line,
         "last_line": start.last_line,
-        "source": start.source or None,
+        "source": start.where or None,
         "came_up": report.came_up,
         "vllm_version": start.vllm_version,
         "rules_of": report.release,
@@ -60,6 +67,7 @@ def _start(log: StartupLog, report: StartReport, secrets: LogSecrets) -> dict[st
         "max_model_len": start.max_model_len,
         "derived_max_model_len": start.derived_max_model_len,
         "max_num_seqs": start.max_num_seqs,
+        "requests": _requests(report),
         "max_num_batched_tokens": start.max_num_batched_tokens,
         "block_size": start.block_size,
         "num_gpu_blocks": start.num_gpu_blocks,
@@ -98,7 +106,7 @@ def _not_recognised(log: StartupLog, start: Start) -> int | None:
     """Of the lines of this start; null where several starts share more than are kept as examples."""
     if len(log.starts) == 1:
         return log.not_recognised
-    if log.not_recognised > len(log.examples):
+    if log.not_recognised > len(log.examples) or (start.file and log.not_recognised):
         return None
     return sum(start.first_line <= place.line <= start.last_line for place in log.examples)
 

@@ -9,7 +9,7 @@ from ..startup.analysis import StartReport
 from ..startup.record import StartupLog
 from ..trace import Finding
 from . import logs_words as words
-from .logs_plan_rows import agreed, plan_rows
+from .logs_plan_rows import agreed, plan_alone, plan_rows
 from .logs_secrets import LogSecrets
 from .markdown_table import cell, table
 from .words import as_option, counted, sentence
@@ -41,7 +41,8 @@ class _Page:
 
     def _start(self, log: StartupLog, report: StartReport) -> list[str]:
         number = (
-            f"Start {report.number} of {len(log.starts)}, line {report.start.first_line}: "
+            f"Start {report.number} of {len(log.starts)}, line {report.start.first_line}"
+            f"{self.cell(f', {report.start.where}' if report.start.where else '')}: "
             if len(log.starts) > 1
             else ""
         )
@@ -60,6 +61,8 @@ class _Page:
                 "",
                 *self._table(words.rank_head(report.start), rows, range(1, 9)),
             ]
+            if (note := words.estimate_note(report.start)) != "":
+                lines += ["", sentence(note)]
         phases = words.phases(report.start)
         if phases:
             lines += [
@@ -88,6 +91,8 @@ class _Page:
             lines += ["", "### Plan and log", "", *self._table(head, rows, range(1, 5))]
             if (line := agreed(comparison.rows)) != "":
                 lines += ["", self.cell(sentence(line))]
+        if (alone := plan_alone(comparison)) != "":
+            lines += ["", self.cell(sentence(alone))]
         if comparison.why_not is not None:
             what = "Only a part is planned" if comparison.rows else "No plan"
             fix = f" Fix: {self.cell(as_fix(comparison.fix))}." if comparison.fix else ""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..startup.against_plan import Row
-from ..startup.known import GIB
+from ..startup.against_plan import Comparison, Row
+from ..startup.known import GIB, gib
 from .logs_words import named
 
 PLAN_HEAD = ("Plan and log, GiB", "planned", "bounds", "log", "off", "")
@@ -20,6 +20,23 @@ def agreed(rows: Sequence[Row]) -> str:
         elif row.verdict == "exact" and row.unit in EXACT_UNITS and not row.given:
             parts.append(f"{row.name} {row.measured:,.0f}")
     return f"As planned: {'; '.join(parts)}" if parts else ""
+
+
+def plan_alone(comparison: Comparison) -> str:
+    """What the plan says of a log without a value to hold against it; "": there is one, or there is no plan."""
+    made = comparison.plan
+    if made is None or comparison.rows or comparison.why_not is not None:
+        return ""
+    begins = "The log has no value to hold against the plan"
+    sizes, held = made.best.kv_bytes, made.best.plan
+    if held is not None and sizes:
+        times = (
+            f": {held.max_concurrency:.2f} requests of {held.max_model_len:,} tokens" if held.max_concurrency else ""
+        )
+        return f"{begins}; by it the KV cache has {gib(min(sizes))}{times}"
+    longest = made.max_model_len_that_fits
+    fits = f"; --max-model-len {longest} is the longest that does by the best estimate" if longest > 0 else ""
+    return f"{begins}; by it this does not start{fits}"
 
 
 EXACT_UNITS = ("graphs", "tokens")

@@ -174,6 +174,13 @@ class PlanPart(_Part):
     not_modelled: list[str]
 
 
+class RequestsPart(_Part):
+    """How many requests run at most. `source`: the log, the graphs they are solved from, or a default, in words."""
+
+    max_num_seqs: int
+    source: str
+
+
 class StartPart(_Part):
     """One start of one server. `rules_of`: the known release that it is read by."""
 
@@ -197,6 +204,7 @@ class StartPart(_Part):
     max_model_len: int | None
     derived_max_model_len: int | None
     max_num_seqs: int | None
+    requests: RequestsPart | None
     max_num_batched_tokens: int | None
     block_size: int | None
     num_gpu_blocks: int | None

@@ -15,7 +15,7 @@ from ..startup.record import StartupLog
 from ..trace import Finding
 from . import logs_words as words
 from .console import console
-from .logs_plan_rows import PLAN_HEAD, agreed, plan_rows
+from .logs_plan_rows import PLAN_HEAD, agreed, plan_alone, plan_rows
 from .logs_secrets import LogSecrets
 from .tables import show_list, show_pairs
 from .words import as_option, counted, sentence
@@ -46,7 +46,7 @@ def show(
             out.print()
         if len(log.starts) > 1 or chosen:
             start = report.start
-            source = f", {secrets.text(start.source)}" if start.source else ""
+            source = f", {secrets.text(start.where)}" if start.where else ""
             out.print(Text(f"Start {report.number} of {len(log.starts)}, line {start.first_line}{source}", style="key"))
         _show_start(out, report, secrets)
     show_list(out, "Not recognised", (secrets.text(line) for line in words.not_read(log)))
@@ -96,6 +96,8 @@ def _show_ranks(out: Console, report: StartReport) -> None:
     for row in rows:
         table.add_row(*(Text(row[at]) for at in shown))
     out.print(table)
+    if (note := words.estimate_note(report.start)) != "":
+        out.print(Text(sentence(note), style="faint"))
 
 
 def _show_phases(out: Console, report: StartReport) -> None:
@@ -121,8 +123,11 @@ def _show_plan(out: Console, report: StartReport, secrets: LogSecrets) -> None:
     if comparison is None:
         return
     rows = plan_rows(comparison.rows, len(report.start.ranks))
-    if rows or agreed(comparison.rows) or comparison.why_not is not None:
+    alone = plan_alone(comparison)
+    if rows or agreed(comparison.rows) or comparison.why_not is not None or alone:
         out.print()
+    if alone:
+        out.print(Text(secrets.text(sentence(alone))))
     if rows:
         table = Table(box=None, padding=(0, 2, 0, 0), header_style="key", pad_edge=False)
         for at, heading in enumerate(PLAN_HEAD):

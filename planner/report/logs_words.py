@@ -8,17 +8,20 @@ from typing import NamedTuple
 from ..releases import holds
 from ..startup.analysis import StartReport
 from ..startup.arguments import model_of
-from ..startup.corrected import common
+from ..startup.corrected import Common, common
 from ..startup.diagnosis import died_at_work, unfinished
-from ..startup.known import GIB, deducts, gib, release_of, transient
+from ..startup.known import GIB, deducts, gib, gpu_memory, release_of, tightest, transient
 from ..startup.record import Captured, Rank, Start, StartupLog
-from .logs_estimate import sample_rows, support_line
+from ..startup.requests import requests_of
+from ..startup.times import KERNELS
+from .logs_estimate import kernels_line, sample_rows, support_line
+from .logs_tokens import token_rows
 from .words import counted
 
 RANK_HEAD = ("rank", "free", "asked for", "weights", "peak", "outside torch", "graphs est.", "graphs", "KV cache")
 MOST_NAMES = 4
 MOST_RANKS = 16
-PHASES = ("load", "dynamo", "compile", "warm-up", "profile", "graph estimate", "capture")
+PHASES = ("load", "dynamo", "compile", "warm-up", "profile", "graph estimate", KERNELS, "capture")
 WITHIN_PROFILE = ("compile", "warm-up")
 """Parts that vLLM's time of the profile run holds."""
 ESTIMATE_WITHIN_UNTIL = "0.26.0"
@@ -41,6 +44,8 @@ def title(report: StartReport) -> str:
         gpu = comparison.served.deployment.gpu.name
     elif (total := next((rank.total_bytes for rank in start.ranks if rank.total_bytes is not None), None)) is not None:
         gpu = f"{gib(total)} GPU"
+    elif (memory := gpu_memory(start)) is not None:
+        gpu = f"{(memory.low + memory.high) / 2 / GIB:.1f} GiB GPU"
     version = f"vLLM {start.vllm_version}" if start.vllm_version else "vLLM of an unknown release"
     parts = (version, gpu, layout(start), model_of(start))
     return " · ".join(part for part in parts if part)
@@ -68,6 +73,7 @@ def headline(report: StartReport) -> tuple[str, str]:
         return _came_up(report.start), "fix"
     ended = unfinished(report.start)
     text = ended.message if ended is not None else "the log does not say how it ended"
+    text = "a part of a log, which does not say how the start ended" if report.start.is_part else text
     return text[0].upper() + text[1:], "warning"
 
 
@@ -85,6 +91,8 @@ def _ended(report: StartReport) -> str:
     start = report.start
     if died_at_work(start):
         return f"{_came_up(start)}, then died while serving"
+    if start.is_part and report.diagnosis.kind == "out_of_memory" and not report.diagnosis.step:
+        return "Ended, at a step that these lines do not show"
     showed = report.diagnosis.chain[1:] or any(rank.weights_bytes is not None for rank in start.ranks)
     if report.diagnosis.kind in NOT_OF_A_START and not showed and not (start.crash and start.crash.step):
         return "Ended, at a step that the log does not show"
@@ -118,27 +126,39 @@ def facts(report: StartReport) -> list[tuple[str, str]]:
     start = report.start
     rows = [("CUDA graphs", graph_line(start))]
     rows += [("", text) for text in unfinished_bars(start)]
-    rows.append(("KV cache", _cache(start)))
+    requests = requests_of(start, report.comparison)
+    rows.append(("KV cache", _cache(start, requests.number if requests is not None else None)))
     rows += [("", text) for text in _engines(start)]
+    rows += token_rows(report)
     limits = [
         f"{name} {value:,}"
         for name, value in (
             ("max_model_len", start.max_model_len),
-            ("max_num_seqs", start.max_num_seqs),
+            ("max_num_seqs", requests.number if requests is not None else None),
             ("max_num_batched_tokens", start.max_num_batched_tokens),
         )
         if value is not None
     ]
     rows.append(("Limits", ", ".join(limits)))
+    if (memory := gpu_memory(start)) is not None and memory.by and not _is_planned(report):
+        rows.append(("GPU", memory.as_text()))
+    if requests is not None and requests.source:
+        rows.append(("", f"max_num_seqs {requests.number:,}: {requests.source}"))
     backends = dict.fromkeys(name for rank in start.ranks for name in rank.attention_backends)
-    named = [*backends, f"runner {start.runner}" if start.runner else ""]
+    flash = f"FlashAttention {start.flash_version}" if start.flash_version is not None else ""
+    named = [*backends, flash, f"runner {start.runner}" if start.runner else ""]
     rows.append(("Attention", ", ".join(part for part in named if part)))
     rows.append(("", support_line(report, list(backends))))
+    rows.append(("", kernels_line(start)))
     rows += sample_rows(start)
     return [(name, text) for name, text in rows if text]
 
 
-def _cache(start: Start) -> str:
+def _is_planned(report: StartReport) -> bool:
+    return report.comparison is not None and report.comparison.served.deployment is not None
+
+
+def _cache(start: Start, running: int | None) -> str:
     sizes = [rank.kv_bytes for rank in start.ranks if rank.kv_bytes is not None]
     parts = []
     if sizes:
@@ -156,7 +176,8 @@ def _cache(start: Start) -> str:
     if start.kv_tokens is not None:
         parts.append(f"{start.kv_tokens:,} tokens")
     if start.max_concurrency is not None and start.concurrency_length is not None:
-        parts.append(f"{start.max_concurrency:.2f} requests of {start.concurrency_length:,}")
+        of_those = f" where {running:,} may run" if running is not None and start.max_concurrency < running else ""
+        parts.append(f"{start.max_concurrency:.2f} requests of {start.concurrency_length:,}{of_those}")
     return ", ".join(parts)
 
 
@@ -193,6 +214,20 @@ def rank_head(start: Start) -> tuple[str, ...]:
     if start.ranks and not deducts(start, start.ranks[0]):
         names[6] = "(graphs est.)"
     return tuple(names)
+
+
+def estimate_note(start: Start) -> str:
+    """What happens to the estimate of the graphs, below the table; "": the log has none."""
+    if all(rank.graph_estimate_bytes is None for rank in start.ranks) or (start.is_part and not start.vllm_version):
+        return ""
+    if not deducts(start, start.ranks[0]):
+        return "(graphs est.): printed, and not taken off the KV cache; graphs come on top of what is asked for"
+    least = tightest(start.ranks)
+    estimate = least.graph_estimate_bytes if least is not None else None
+    share = ""
+    if least is not None and estimate and estimate > 0 and (least.kv_bytes or 0) > 0:
+        share = f", {100 * estimate / (estimate + (least.kv_bytes or 0)):.1f}% of what it would have without"
+    return f"graphs est.: taken off the KV cache, whatever capture takes later{share}"
 
 
 def rank_rows(start: Start) -> list[tuple[str, ...]]:
@@ -286,8 +321,19 @@ def correction_lines(report: StartReport) -> list[str]:
     if found.right_full is not None and found.right_full > 0:
         lines.append(f"{found.right_full} ({gib(found.right_full)}) uses all that was free")
     if found.least.in_use is not None:
-        lines.append(f"in use are {gib(found.least.in_use)}")
+        lines.append(f"in use are {gib(found.least.in_use)}{_fits_too(report, found)}")
     return lines
+
+
+def _fits_too(report: StartReport, found: Common) -> str:
+    """That the KV cache in use is no error though another size is named, of a server that came up; "": it is the
+    smaller one, or it is not known what was free."""
+    own, full = found.least.in_use, found.right_full
+    if not report.came_up or report.diagnosis is not None or own is None or full is None:
+        return ""
+    if not found.right < own <= full:
+        return ""
+    return f", which fits too: {gib(full - own)} stay free, outside of what is asked for"
 
 
 def not_read(log: StartupLog) -> list[str]:

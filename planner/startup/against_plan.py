@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -15,9 +15,9 @@ from ..memory.request import MemoryRequest
 from ..resolve import Resolution, resolve
 from ..trace import Finding
 from ..vocabulary import CUDAGraphMode
-from . import missing_graphs
+from . import lighter, list_of_graphs, missing_graphs
 from .deployment import Served, other_gpu, runner_of
-from .known import GIB, ROUNDING, transient
+from .known import GIB, ROUNDING, tightest, transient
 from .record import Rank, Start
 from .rules import DIFFERENT_GRAPHS, OTHER_REQUESTS, OUTSIDE_BOUNDS
 from .stages import engine_of, kv_bytes_by_stage, stage_of
@@ -101,15 +101,21 @@ def compare(start: Start, served: Served) -> Comparison:
             plan = plan_of(served.deployment, request, advise=False)
         except CgplanError as error:
             why_not, fix = error.message, error.fix
-    rows = (
+    other_list = list_of_graphs.finding_of(start, served, resolution)
+    rows: tuple[Row, ...] = (
         *_graph_rows(start, served, resolution),
         *_memory_rows(start, plan),
         *_time_rows(start, plan),
         *_engine_rows(start, served, resolution),
     )
+    if other_list is not None:
+        rows = tuple(row for row in rows if row.key not in OF_THE_LIST)
     other = other_gpu(start, served.deployment)
     lacking = missing_graphs.finding_of(start, served.deployment, resolution)
-    findings = (*served.findings, *([lacking] if lacking is not None else ()), *_findings(rows, served))
+    own = [one for one in (other_list, lacking) if one is not None]
+    findings = (*served.findings, *own, *_findings(rows, served, start, plan))
+    if other_list is not None:
+        findings = tuple(dict.fromkeys(findings))
     if other is not None:
         findings = (other, *(finding for finding in findings if finding.code != OUTSIDE_BOUNDS.code))
     if start.platform_plugin is not None:
@@ -157,6 +163,9 @@ def _count(name: str, key: str, unit: str, planned: int, measured: int, given: s
     verdict: Verdict = "exact" if planned == measured else "outside"
     return Row(name, key, unit, verdict, exactly(planned, ""), measured, given=given)
 
+
+OF_THE_LIST = ("graph_estimate_bytes", "graph_bytes", "capture_seconds")
+"""Rows that say nothing where the log's graphs are of another list of sizes."""
 
 _Figure = tuple[str, str, Interval, int | None]
 
@@ -314,9 +323,11 @@ def _capacity(served: Served, resolution: Resolution, sizes: list[int]) -> Capac
         return None
 
 
-def _findings(rows: tuple[Row, ...], served: Served) -> Iterator[Finding]:
-    """Where they part. Graphs of other requests are told by what they come of."""
+def _findings(rows: tuple[Row, ...], served: Served, start: Start, plan: CapacityPlan | None) -> Iterator[Finding]:
+    """Where they part. Graphs of other requests, or of another list, are told by what they come of."""
     told = any(finding.code == OTHER_REQUESTS.code for finding in served.findings)
+    if plan is not None:
+        told = told or list_of_graphs.finding_of(start, served, plan.resolution) is not None
     rows = tuple(row for row in rows if not (told and row.unit == "graphs"))
     parted = [row for row in rows if row.verdict == "different" and row.unit != "graphs"]
     if parted:
@@ -328,7 +339,31 @@ def _findings(rows: tuple[Row, ...], served: Served) -> Iterator[Finding]:
             outside.setdefault(row.name, []).append(row)
     if outside:
         text = "outside the bounds of the plan: " + "; ".join(_outside(some) for some in outside.values())
-        yield Finding(OUTSIDE_BOUNDS.code, "info", text, OUTSIDE_BOUNDS.instead)
+        less = lighter.lighter(start, plan)
+        text += f". {less[0].upper()}{less[1:]}" if less is not None else WHY_OUTSIDE
+        yield Finding(OUTSIDE_BOUNDS.code, "info", text, lighter.FIX if less is not None else _kept(start, outside))
+
+
+WHY_OUTSIDE = (
+    ". What the log does not show may differ: the checkpoint, software, drafts or adapters, other processes on the GPU;"
+    " or no run like it was measured"
+)
+
+
+def _kept(start: Start, outside: Mapping[str, object]) -> str:
+    """How to plan with the log's own values; of a log whose bytes --save cannot keep, what to give instead."""
+    rank = tightest(start.ranks) or next(iter(start.ranks), None)
+    has_bytes = rank is not None and any(
+        size is not None and size >= 0
+        for size in (rank.weights_bytes, rank.activation_bytes, rank.graph_actual_bytes, rank.non_torch_bytes)
+    )
+    if has_bytes:
+        return OUTSIDE_BOUNDS.instead
+    graphs = ", --graph-estimate-bytes" if "graphs, vLLM's estimate" in outside else ""
+    return (
+        "give what the log does not show; these lines have no bytes that --save keeps, so plan with --kv-bytes"
+        f"{graphs} of the log, or give the whole log"
+    )
 
 
 def _outside(rows: list[Row]) -> str:
@@ -337,6 +372,8 @@ def _outside(rows: list[Row]) -> str:
     names = [name for row in rows for name in row.ranks]
     ranks = f" ({', '.join(names)})" if 0 < len(names) < 4 else f" ({len(names)} ranks)" if names else ""
     part, digits = {"bytes": (GIB, 2), "times": (100, 2), "seconds": (10, 0)}.get(first.unit, (1, 0))
+    if first.unit == "seconds" and any((row.planned.best if row.planned else row.measured or 0) < 10 for row in rows):
+        digits = 1  # As in the table: below a second with a decimal.
     planned = _range([row.planned.best / part for row in rows if row.planned is not None], digits)
     found = _range([row.measured / part for row in rows if row.measured is not None], digits)
     return f"{first.name}{ranks} {planned} planned, {found}{' GiB' if first.unit == 'bytes' else ''} in the log"

@@ -2,28 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
+from ..deployment import Deployment
 from ..errors import CgplanError
 from ..inputs.launches.asked import Context
 from ..memory.kv.capacity import KVCacheTooSmall
 from ..memory.limits import constraints
 from ..memory.plan import capacity_in
+from ..resolve.hybrid_manager import HYBRID_MANAGER
 from ..resolve.other_backend import remedy
 from ..trace import Finding
+from . import any_gpu, times, upgrade
 from .against_plan import Comparison, compare
 from .corrected import Correction, correct
-from .deployment import Served, served
+from .deployment import Served, other_than, served
 from .diagnosis import Diagnosis, came_up, diagnose, unfinished, with_findings
+from .ends import with_sure_end
 from .findings import findings_of, named_gpu_bytes
-from .known import release_of
+from .known import release_of, tightest
 from .missing_graphs import without_plan
+from .part import meanings
 from .plugins import plugin_finding
 from .record import Start, StartupLog
-from .rules import OTHER_GPU
+from .requests import fewer_fit
+from .rules import OTHER_GPU, OUTSIDE_BOUNDS
 from .scene import down
-from .stages import kv_bytes_by_stage
+from .siblings import cause, had_too_much
+from .solved import without_plan as requests_without_plan
 from .warnings import explained
 
 MARGIN = 150 << 20
@@ -78,30 +85,70 @@ def analyse(log: StartupLog, context: Context | None = None) -> tuple[StartRepor
 
 def report_of(start: Start, number: int, starts: Sequence[Start], context: Context | None) -> StartReport:
     """The report of one of `starts`."""
+    # Of the others, too: what failed there is no fix here.
+    starts = [_with_model(with_sure_end(one), context) for one in starts if one is not start]
+    start = _with_model(with_sure_end(start), context)
     comparison = compare(start, served(start, context)) if context is not None else None
     diagnosis = None
+    of_the_plan: tuple[Finding, ...] = ()
     if start.crash is not None:
         diagnosis = diagnose(
             start, starts, needed_of(comparison), beside_of(comparison), most_of(comparison),
-            named_gpu_bytes(start, comparison), graphs_of(comparison),
+            named_gpu_bytes(start, comparison), graphs_of(comparison), seqs_of(comparison),
         )  # fmt: skip
-    if diagnosis is not None and comparison is not None:
-        diagnosis = with_findings(diagnosis, _constraints(start, comparison))
+    if diagnosis is not None and comparison is not None and context is not None:
+        plans = any_gpu.planned(start, context) if comparison.served.deployment is None else []
+        further = _constraints(start, comparison) if not plans else any_gpu.broken(start, plans)
+        if start.platform_plugin is not None:
+            further = []  # It has rules of its own.
+        if is_laid_out(start):
+            of_the_plan = tuple(map(_of_the_plan, further[:1]))
+        else:
+            diagnosis = with_findings(diagnosis, [_in_the_cache(one) for one in further])
+        known = comparison.served.deployment or (plans[0][0].deployment if plans else None)
+        diagnosis = with_findings(diagnosis, _charged(diagnosis, known, start.platform_plugin))
     corrections = tuple(found for rank in start.ranks if (found := correct(start, rank)) is not None)
+    if diagnosis is not None and _is_too_large(diagnosis, corrections):
+        corrections = ()  # The fix keeps more free than capture alone needs.
     ended = unfinished(start)
     is_planned = comparison is not None and comparison.resolution is not None
     plugin = plugin_finding(start, is_planned)
     alone = None if is_planned or context is None else without_plan(start, context.gpu)
+    solved = None if is_planned or start.platform_plugin is not None else requests_without_plan(start)
     findings = [
-        *(one for one in (plugin, alone) if one is not None),
+        *(one for one in (plugin, alone, solved) if one is not None),
         *findings_of(start, comparison),
+        *(one for one in _of_numbers(start, comparison, context) if one is not None),
+        *meanings(start),
         *explained(start, _mode_fix(comparison)),
         *(comparison.findings if comparison is not None else ()),
+        *of_the_plan,
         *([ended] if ended is not None else []),
     ]
     return StartReport(
         start, number, release_of(start), came_up(start), diagnosis, comparison, corrections, _pressing(findings)
     )
+
+
+def _of_numbers(start: Start, comparison: Comparison | None, context: Context | None) -> Iterator[Finding | None]:
+    """What the log's own numbers say of requests, time, an upgrade and the GPU."""
+    yield fewer_fit(start, comparison)
+    yield times.finding_of(start)
+    yield times.slow_capture(start, comparison)
+    least = tightest(start.ranks)
+    if least is not None and not had_too_much(start):
+        yield upgrade.finding_of(start, least)
+    gpu = context.gpu if context is not None and context.gpu_memory is None else None
+    if gpu is not None and (comparison is None or comparison.served.deployment is None):
+        yield other_than(start, gpu, is_planned=False)
+
+
+def _with_model(start: Start, context: Context | None) -> Start:
+    """The start with the class of the model that the user names, where the log has none."""
+    named = context.model if context is not None else None
+    if named is None or start.architecture is not None or not named.architectures:
+        return start
+    return replace(start, said={**start.said, "architecture": named.architectures[0]})
 
 
 def _mode_fix(comparison: Comparison | None) -> str | None:
@@ -138,6 +185,11 @@ def graphs_of(comparison: Comparison | None) -> int | None:
     return max((stage.graphs.high for stage in budget.stages), default=None) if budget is not None else None
 
 
+def seqs_of(comparison: Comparison | None) -> int | None:
+    """How many requests may run, by the plan; None: not known."""
+    return comparison.resolution.max_num_seqs if comparison is not None and comparison.resolution is not None else None
+
+
 def most_of(comparison: Comparison | None) -> float | None:
     """The largest share of the GPU that is surely free before the start, two decimals, as `plan` and `check` name it;
     None: not known, or the plan is of another GPU."""
@@ -154,17 +206,55 @@ def _constraints(start: Start, comparison: Comparison) -> list[Finding]:
     known: Served = comparison.served
     if known.deployment is None or comparison.resolution is None:
         return []
-    sizes = kv_bytes_by_stage(start, known.deployment)
+    sizes = any_gpu.sizes_of(start, known.deployment)
     if sizes is None:
         return []
     try:
-        broken = constraints(known.deployment, comparison.resolution, sizes, known.auto_fit).broken
+        return list(constraints(known.deployment, comparison.resolution, sizes, known.auto_fit).broken)
     except CgplanError:
         return []
-    return [
-        Finding(one.code, one.severity, f"in the KV cache of the log, too: {one.message}", one.fix, one.where)
-        for one in broken
-    ]
+
+
+def _in_the_cache(one: Finding) -> Finding:
+    return Finding(one.code, one.severity, f"in the KV cache of the log, too: {one.message}", one.fix, one.where)
+
+
+def is_laid_out(start: Start) -> bool:
+    """Whether vLLM has laid out the KV cache, and with it checked the length and the requests itself."""
+    if any(rank.graph_actual_bytes is not None or rank.captured for rank in start.ranks) or start.captured:
+        return True
+    return start.kv_tokens is not None and not is_of_limits(start)
+
+
+def is_of_limits(start: Start) -> bool:
+    """Whether the start ended at a limit of its KV cache, of which tokens may be printed before."""
+    return start.crash is not None and cause(start, start.crash)[0] in ("model_len", "no_blocks", "mamba_blocks")
+
+
+def _of_the_plan(one: Finding) -> Finding:
+    """A constraint that the plan finds and vLLM did not: it is the plan that is wrong."""
+    text = (
+        f"by the plan the KV cache of the log is too small ({one.message}), and vLLM went on with it: what a token or a"
+        " request takes differs from the plan's"
+    )
+    fix = "--kv-cache-dtype and --model as the server had them; nothing to change there"
+    return Finding(OUTSIDE_BOUNDS.code, "info", text, fix)
+
+
+def _charged(found: Diagnosis, deployment: Deployment | None, plugin: str | None) -> list[Finding]:
+    """Why a request needs so much, where the hybrid KV cache manager is off."""
+    length, needed = found.values.get("max_model_len"), found.values.get("needed_bytes")
+    if found.kind != "model_len" or deployment is None or not length or not needed:
+        return []
+    text = any_gpu.charged_in_full(deployment, length, needed, plugin)
+    fix = "leave out what switches it off, or a --max-model-len that fits"
+    return [] if text is None else [Finding(HYBRID_MANAGER.code, "info", text, fix)]
+
+
+def _is_too_large(found: Diagnosis, corrections: Sequence[Correction]) -> bool:
+    """Whether what fits beside the graphs is more than the fix leaves for the KV cache."""
+    size = found.largest.get("kv_cache_memory_bytes")
+    return size is not None and any(one.right > size for one in corrections)
 
 
 def _pressing(findings: Sequence[Finding]) -> tuple[Finding, ...]:

@@ -64,6 +64,7 @@ def arguments_of(start: Start) -> tuple[dict[str, Any], list[str]]:
     if not start.arguments and start.engine:
         given = _of_engine(start)
         assumptions.append("the log has no arguments; the engine's own line stands in, with what was resolved by then")
+    given.update({name: value for name, value in start.said.items() if name in MEMORY})
     for name in ("max_num_seqs", "max_num_batched_tokens"):
         value = getattr(start, name)
         if name not in given and value is not None:

@@ -66,9 +66,12 @@ class Correction:
 
 
 def correct(start: Start, rank: Rank) -> Correction | None:
-    """The right sizes of `rank`; None: they cannot be worked out, or the bytes were given."""
+    """The right sizes of `rank`; None: they cannot be worked out, or the bytes were given.
+
+    Where less than nothing was taken, free memory changed for another reason, and the sum would give it away.
+    """
     actual = rank.graph_actual_bytes
-    if actual is None or is_manual(start, rank):
+    if actual is None or actual < 0 or is_manual(start, rank):
         return None
     release = release_of(start) or SUPPORTED[-1]
     reserve = reserve_of(release)

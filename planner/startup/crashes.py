@@ -62,7 +62,7 @@ _TEXTS = (
         "free_memory",
         r"Free memory on device (?:[\w:]{1,40} )?\((?P<free_gib>#)/(?P<total_gib>#) GiB\) on startup is less than"
         r" (?:desired GPU memory utilization|(?P<after>the engine's budget after excluding external process's weights))"
-        r" \((?P<utilization>#), (?P<requested_gib>#) GiB\)",
+        r"(?: \((?P<utilization>#), (?P<requested_gib>#) GiB\))?",
     ),
     _text(
         "external_weights",
@@ -74,6 +74,7 @@ _TEXTS = (
         r"Error in memory profiling\. Initial free memory (?P<free_gib>#) GiB, current free memory"
         r" (?P<free_after_gib>#) GiB",
     ),
+    _text("profiling", r"assert self\.init_snapshot\.free_memory"),
     _text(
         "frontend_reserve",
         r"frontend multimodal GPU decoding reserves (?P<reserve_gib>#) GiB .{0,200}but only (?P<available_gib>#) GiB is"
@@ -135,7 +136,8 @@ _TEXTS = (
           r"|No space left on device|Can't load the configuration of|Invalid repository ID"),
     _text(
         "out_of_memory",
-        r"(?:CUDA|HIP|XPU) out of memory|CUDA error: out of memory|OutOfMemoryError|CUBLAS_STATUS_ALLOC_FAILED"
+        r"(?:CUDA|HIP|XPU) out of memory|Tried to allocate [0-9.]{1,12} (?:bytes|[KMGT]iB)|CUDA error: out of memory"
+        r"|OutOfMemoryError|CUBLAS_STATUS_ALLOC_FAILED"
         r"|cudaErrorMemoryAllocation",
     ),
     _text("timed_out", r"RPC call to (?P<method>\w{1,80}) timed out"),
@@ -156,8 +158,11 @@ _TORCH = tuple(
     re.compile(pattern.replace("@", _SIZE.format(name=name)))
     for name, pattern in (
         ("tried_bytes", r"Tried to allocate @"),
+        ("total_bytes", r"has (?:a total capac\w{1,5} of )?@ of which"),
         ("total_bytes", r"has a total capac\w{1,5} of @"),
+        ("total_bytes", r"; @ total capacity"),
         ("free_bytes", r"of which @ is free"),
+        ("free_bytes", r"already allocated; @ free"),
         ("process_bytes", r"this process has @ memory in use"),
         ("torch_bytes", r"Of the allocated memory @ is allocated by PyTorch"),
         ("private_pool_bytes", r"with @ allocated in private pools"),
@@ -199,5 +204,5 @@ def _torch(message: str) -> dict[str, Value]:
         match = pattern.search(message)
         if match is not None:
             name = next(iter(match.groupdict()))
-            found[name] = round(float(match[name]) * _UNITS[match[f"{name}_unit"]])
+            found[name] = found.get(name) or round(float(match[name]) * _UNITS[match[f"{name}_unit"]])
     return found

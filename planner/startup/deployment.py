@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from ..deployment import Deployment
 from ..errors import CgplanError, InputError, shorten
 from ..inputs.launches import launch_of
 from ..inputs.launches.asked import Asked, Context, ask
 from ..memory.budget.budget import MemoryFlags, reserve_of
-from ..releases import table
+from ..releases import SUPPORTED, table
 from ..releases.gpus import records
 from ..resolve import resolve
+from ..resolve.known_backend import runs_on
+from ..sections import Gpu
 from ..trace import Finding
 from .arguments import arguments_of, model_of, words_of
-from .known import GIB, gib, gpu_memory, release_assumed, release_of
+from .known import GIB, argument, gib, gpu_memory, release_assumed, release_of
 from .record import Start
 from .rules import OTHER_GPU
 from .solved import settle
@@ -24,6 +28,8 @@ GRAPHS = ("compilation_config", "cudagraph_capture_sizes", "max_cudagraph_captur
 RUNNER_VARIABLE = "VLLM_USE_V2_MODEL_RUNNER"
 TOTAL_GAP = GIB + GIB // 4
 """By how much the driver's figure of a GPU's memory is above CUDA's, which is what logs print, on most machines."""
+SHARED_GAP = 4 * GIB
+"""By how much machines of one kind differ where the GPU shares the CPU's memory, and firmware keeps a part of it."""
 LARGEST_GAP = 6 * GIB
 """The same with error correction in memory, page tables and what WSL or a display keeps."""
 
@@ -58,6 +64,11 @@ class Served:
     is_solved: bool = False
 
 
+PLAN_IT = "without a log `cgplan plan --gpu GPU -- vllm serve ...` plans the command"
+OPTIONS = {"the release": "--vllm RELEASE", "the model": "--model MODEL", "the GPU": "--gpu GPU"}
+"""What a plan needs, and the options that name it."""
+
+
 def served(start: Start, context: Context) -> Served:
     """The deployment of `start`.
 
@@ -69,13 +80,17 @@ def served(start: Start, context: Context) -> Served:
         InputError: what the user says cannot be used with the log.
     """
     release = context.release or release_of(start)
-    if release is None:
-        return Served(None, why_not="the log does not say which release of vLLM it is of", fix="--vllm names it")
     name = model_of(start)
-    if name is None and context.model is None:
-        return Served(None, why_not="the log does not name the model", fix="--model names it")
-    if context.gpu is None:
+    there = {
+        "the release": release is not None,
+        "the model": name is not None or context.model is not None,
+        "the GPU": context.gpu is not None,
+    }
+    lacking = [what for what, known in there.items() if not known]
+    if lacking == ["the GPU"]:
         return _without_gpu(start)
+    if lacking or release is None:
+        return _unnamed(start, lacking)
     given, assumptions = arguments_of(start)
     words, left_out = words_of(given, name or "model", release)
     said = release_assumed(start) if context.release is None else None
@@ -134,16 +149,25 @@ def _known(start: Start, asked: Asked, context: Context, assumptions: list[str])
 
 def other_gpu(start: Start, deployment: Deployment) -> Finding | None:
     """What to say where the memory of the log's GPU is not that of the deployment's; None: it may be the same."""
+    return other_than(start, deployment.gpu)
+
+
+def other_than(start: Start, gpu: Gpu, *, is_planned: bool = True) -> Finding | None:
+    """The same of a GPU, with a plan or without."""
     found = gpu_memory(start)
-    own = deployment.gpu.memory_bytes
-    if found is None or (own >= found.low - GIB // 10 and own <= found.high + LARGEST_GAP):
+    own = gpu.memory_bytes
+    below = SHARED_GAP if gpu.integrated else GIB // 10
+    if found is None or (own >= found.low - below and own <= found.high + LARGEST_GAP):
         return None
-    text = (
-        f"{deployment.gpu.name} has {gib(own)}, and the log's GPU {found.as_text()}: the plan is of another, and does"
-        " not hold"
-    )
-    near = gpus_of(found.low, found.high)
-    fix = f"--gpu of the log's; by its memory it may be {', '.join(near)} or another" if near else OTHER_GPU.instead
+    what = "the plan is of another, and does not hold" if is_planned else "a plan of it would be of another"
+    text = f"{gpu.name} has {gib(own)}, and the log's GPU {found.as_text()}: {what}"
+    near = gpus_of(found.low, found.high, start)
+    size = f"--gpu-memory-bytes {(found.low + found.high) // 2}"
+    variant = f"or, of a variant of {gpu.name} (laptop, MIG), {size}"
+    fix = f"--gpu of the log's; by its memory it may be {', '.join(near)} or another; {variant}"
+    if not near:
+        shown = " and what the log shows" if capable(start) else ""
+        fix = f"--gpu of the log's, {variant}; of those known none has that memory{shown}"
     return Finding(OTHER_GPU.code, "warning", text, fix, "--gpu")
 
 
@@ -176,33 +200,65 @@ def _with_runner(deployment: Deployment, start: Start, assumptions: list[str]) -
     return other
 
 
+def _unnamed(start: Start, lacking: Sequence[str]) -> Served:
+    """All that is not named, with the one line that names it."""
+    what = " and ".join(filter(None, (", ".join(lacking[:-1]), lacking[-1])))
+    log = "a few lines do" if start.is_part else "the log does"
+    fix = f"`cgplan logs LOG {' '.join(OPTIONS[one] for one in lacking)}`"
+    fix += f"; {PLAN_IT}" if start.is_part else ""
+    return Served(None, why_not=f"{log} not name {what}{_size(start) if 'the GPU' in lacking else ''}", fix=fix)
+
+
 def _without_gpu(start: Start) -> Served:
     if start.platform_plugin is not None:
         return Served(
             None, why_not=f"{start.platform_plugin} is a plugin's platform, whose devices and rules are not here"
         )
-    total = gpu_memory(start)
-    near = gpus_of(total.low, total.high) if total is not None else []
-    size = ""
-    if total is not None and near:
-        less = "" if total.by else ", a little less than nvidia-smi shows"
-        size = f"; its memory is {total.as_text()}{less}: it may be {', '.join(near)} or another"
     fix = "--gpu names it; `cgplan gpus` lists those known"
-    return Served(None, why_not=f"the log does not name the GPU{size}", fix=fix)
+    return Served(None, why_not=f"the log does not name the GPU{_size(start)}", fix=fix)
+
+
+def _size(start: Start) -> str:
+    """The memory of the log's GPU and which have it, in words; "": not known."""
+    total = gpu_memory(start)
+    near = gpus_of(total.low, total.high, start) if total is not None else []
+    if total is None or not near:
+        return ""
+    less = "" if total.by else ", a little less than nvidia-smi shows"
+    return f"; its memory is {total.as_text()}{less}: it may be {', '.join(near)} or another"
 
 
 MOST_NEAR = 6
 
 
-def gpus_of(low: int, high: int) -> list[str]:
+def capable(start: Start) -> list[Callable[[tuple[int, int]], bool]]:
+    """What the log shows of the GPU's compute capability: conditions that all hold for it."""
+    found: list[Callable[[tuple[int, int]], bool]] = []
+    cache = argument(start, "kv_cache_dtype") or start.engine.get("kv_cache_dtype")
+    if cache == "nvfp4":
+        found.append(lambda own: own >= (10, 0))
+    if start.flash_version == 2:
+        found.append(lambda own: own[0] >= 8 and own[0] != 9)
+    elif start.flash_version == 3:
+        found.append(lambda own: own[0] == 9)
+    elif start.flash_version is not None:
+        found.append(lambda own: own[0] in (9, 10))
+    release = release_of(start) or SUPPORTED[-1]
+    backends = dict.fromkeys(name for rank in start.ranks for name in rank.attention_backends)
+    return [*found, *(partial(runs_on, name, release) for name in backends)]
+
+
+def gpus_of(low: int, high: int, start: Start | None = None) -> list[str]:
     """Short names of the GPUs whose memory may lie between the two, as CUDA has it: those of one size cannot be told
-    apart."""
+    apart, but for what the log of `start` shows of their compute capability."""
+    holds = capable(start) if start is not None else []
     exact = table("budget")["non_torch"]["total_by_name"]
     found = []
     for record in records():
         said = exact.get(record["name"])
         most = record["memory_bytes"]
         near = low - GIB // 20 < said < high + GIB // 20 if said is not None else low <= most <= high + TOTAL_GAP
-        if near:
+        major, minor = record["capability"]
+        if near and all(condition((major, minor)) for condition in holds):
             found.append(str(record["aliases"][0]))
     return found[:MOST_NEAR]

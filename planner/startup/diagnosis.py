@@ -6,36 +6,27 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from ..releases import SUPPORTED, holds
 from ..trace import Finding
-from .arguments import model_of
 from .crash_rules import UNFINISHED, page_of
-from .crashes import KINDS, UNKNOWN, classify
 from .known import (
     GIB,
-    MIB,
-    argument,
     deducts,
     gib,
     is_manual,
-    is_of_v0,
     rank_named,
-    requested_of,
+    release_of,
     step_of,
     tightest,
-    utilization,
 )
+from .outside import is_split, outside_the_budget
 from .pages import rule
 from .record import Crash, Place, Start
-from .remedies import remedy
-from .rules import BEYOND_BUDGET, NOT_MOVED
-from .scene import Remedy, Scene
+from .remedies import remedy, smaller_cache
+from .rules import BEYOND_BUDGET, NOT_MOVED, PART_OF_A_LOG
+from .scene import Remedy, Scene, beyond_budget, not_moved
 from .serving import SERVING
-
-WITHOUT_CAUSE = ("wrapper", UNKNOWN)
-MUCH = GIB // 2
-"""Memory above what was asked for that is worth a word, and by which two crashes count as the same."""
-SPARE = 2 * GIB
-"""What to leave beside the KV cache where something outside the budget takes memory."""
+from .siblings import WITHOUT_CAUSE, cause, failed_of, in_use, same_server
 
 
 @dataclass(frozen=True)
@@ -87,6 +78,7 @@ def diagnose(
     most: float | None = None,
     gpu_bytes: int | None = None,
     graphs: int | None = None,
+    seqs: int | None = None,
 ) -> Diagnosis | None:
     """How `start` ended; None: it came up, or the log ends before.
 
@@ -97,12 +89,13 @@ def diagnose(
         most: the largest share of the GPU that is surely free before the start, where a plan says.
         gpu_bytes: memory of the GPU that was named, where the log's is not another.
         graphs: bytes that capture takes at most, where a plan says.
+        seqs: how many requests may run, where a plan says.
     """
     if start.crash is None:
         return None
-    kind, values = _cause(start, start.crash)
-    scene = _scene(start, start.crash, kind, values, needed, beside)._replace(
-        most=most, gpu_bytes=gpu_bytes, graphs=graphs
+    kind, values = cause(start, start.crash)
+    scene = _scene(start, start.crash, values, starts, needed, beside)._replace(
+        most=most, gpu_bytes=gpu_bytes, graphs=graphs, seqs=seqs
     )
     if kind in WITHOUT_CAUSE and scene.step != SERVING and _has_no_memory(start):
         kind = "no_blocks"
@@ -114,7 +107,7 @@ def diagnose(
         step=scene.step,
         what=_what(kind, code, scene),
         message=start.crash.message,
-        fix=found.fix if found is not None and found.fix else rule(code).instead,
+        fix=(found.fix if found is not None and found.fix else rule(code).instead) + refused_since(code, start),
         place=start.crash.place,
         rank=start.crash.rank,
         largest=found.largest if found is not None else {},
@@ -124,10 +117,27 @@ def diagnose(
     )
 
 
+def refused_since(code: str, start: Start) -> str:
+    """Since when vLLM refuses it, where a release brought that in, and what shows it, for the end of a fix; "": all
+    releases do, or the start's is older."""
+    of = rule(code)
+    release = release_of(start)
+    if of.since not in SUPPORTED[1:] or not of.history or (release is not None and not holds(release, of.since)):
+        return ""
+    before = SUPPORTED[SUPPORTED.index(of.since) - 1]
+    return (
+        f"; refused since {of.since}, {of.history.removesuffix('.')}: `cgplan diff --from {before} --to {of.since} --"
+        " vllm serve ...` shows it"
+    )
+
+
 def unfinished(start: Start) -> Finding | None:
     """What to say of a start that neither came up nor ended."""
-    if start.crash is not None or came_up(start):
+    if start.crash is not None or came_up(start) or start.is_part:
         return None
+    if not (start.arguments or start.engine or start.vllm_version):
+        text = "it has neither the beginning of a start nor its end; what its lines say is read by itself"
+        return Finding(PART_OF_A_LOG.code, "info", text, "give the log from the first line of the start")
     step = step_of(start)
     where = f" while {_DOING[step]}" if step in _DOING else ""
     text = f"the log ends{where}, and does not say whether it came up"
@@ -143,27 +153,18 @@ _DOING = {
 }
 
 
-def _cause(start: Start, crash: Crash) -> tuple[str, dict[str, Any]]:
-    """The most telling kind of the exceptions, and the numbers of all that are of its chain."""
-    told = [classify(text) for text in dict.fromkeys((*crash.chain, crash.message))]
-    kinds = [kind for kind, _ in told if kind not in WITHOUT_CAUSE]
-    if not kinds:
-        return crash.kind if crash.kind in (*KINDS, UNKNOWN) else UNKNOWN, dict(crash.values)
-    # vLLM's own words about an exception stand before torch's in KINDS.
-    kind = min(kinds, key=KINDS.index)
-    values: dict[str, Any] = {}
-    for _, found in told:
-        values.update({name: value for name, value in found.items() if name not in values})
-    return kind, {**values, **crash.values}
-
-
 def _scene(
-    start: Start, crash: Crash, kind: str, values: dict[str, Any], needed: int | None, beside: int | None = None
+    start: Start,
+    crash: Crash,
+    values: dict[str, Any],
+    starts: Sequence[Start],
+    needed: int | None = None,
+    beside: int | None = None,
 ) -> Scene:
     rank = rank_named(start, crash.rank) if crash.rank else None
     if rank is None or rank.kv_bytes is None:
         rank = tightest(start.ranks) or rank or (start.ranks[0] if start.ranks else None)
-    return Scene(start, rank, step_of(start), values, needed, beside)
+    return Scene(start, rank, step_of(start), values, needed, beside, failed=failed_of(start, starts))
 
 
 def _has_no_memory(start: Start) -> bool:
@@ -189,12 +190,16 @@ def _what(kind: str, code: str, scene: Scene) -> str:
         tried, free = values.get("tried_bytes"), values.get("free_bytes")
         sizes = f": {_size(tried)} were asked for, {_size(free)} free" if tried and free is not None else ""
         on_top = _on_top(scene) if kind == "out_of_memory" and scene.step == "capture" else ""
-        return " ".join(f"{_platform(scene.start)} out of memory {step}".split()) + sizes + on_top
+        if scene.step == "loading" and is_split(scene.start):
+            on_top = "; the weights are those of each GPU, and the GPUs' memory does not add up for one of them"
+        text = " ".join(f"{_platform(scene.start)} out of memory {step}".split())
+        return f"{text}{sizes}{on_top}{outside_the_budget(scene)}"
     if kind == "no_blocks" and scene.rank is not None and scene.rank.kv_bytes is not None:
-        return f"no memory is left for the KV cache: {gib(scene.rank.kv_bytes)}"
+        each = " on each GPU" if is_split(scene.start) else ""
+        return f"no memory is left for the KV cache: {gib(scene.rank.kv_bytes)}{each}"
     if kind == "model_len" and "max_model_len" in values:
         return f"one request of {values.get('max_model_len'):,} tokens does not fit into the KV cache" + (
-            f": it needs {gib(values['needed_bytes'])}, there are {gib(values['available_bytes'])}"
+            f": it needs {gib(values['needed_bytes'])}, there are {gib(values['available_bytes'])}{_each(scene.start)}"
             if {"needed_bytes", "available_bytes"} <= values.keys()
             else ""
         )
@@ -211,6 +216,10 @@ def _what(kind: str, code: str, scene: Scene) -> str:
     if kind == "timed_out" and "method" in values:
         return f"a worker did not answer {values['method']} in time"
     return _lower(rule(code).title)
+
+
+def _each(start: Start) -> str:
+    return " on each GPU; the GiB of several GPUs do not add up" if is_split(start) else ""
 
 
 def _on_top(scene: Scene) -> str:
@@ -251,17 +260,17 @@ def _size(size: int) -> str:
 
 
 def _also(start: Start, starts: Sequence[Start], kind: str, scene: Scene, found: Remedy | None) -> Iterator[Finding]:
+    yield from _same_everywhere(scene)
     yield from _beyond_budget(scene)
-    yield from _not_moved(start, starts, scene)
     said = {kind}
     for other in starts:
-        if other is start or other.crash is None or not _same_server(start, other):
+        if other is start or other.crash is None or not same_server(start, other):
             continue
-        again, values = _cause(other, other.crash)
+        again, values = cause(other, other.crash)
         if again in said or again not in _CONSTRAINTS:
             continue
         said.add(again)
-        its = _scene(other, other.crash, again, values, None)
+        its = _scene(other, other.crash, values, starts)
         other_fix = remedy(again, its)
         code = page_of(again, values, its.step)
         yield Finding(
@@ -276,53 +285,30 @@ _CONSTRAINTS = (
 """Kinds that hold for the next start of the same server as well."""
 
 
-def _same_server(one: Start, other: Start) -> bool:
-    name = model_of(one)
-    return name is not None and name == model_of(other) and one.source == other.source
+def _same_everywhere(scene: Scene) -> Iterator[Finding]:
+    """Crashes at other utilizations with as much in use: the KV cache is not what is too large."""
+    shares = not_moved(scene)
+    if not shares:
+        return
+    said = ", ".join(f"{one:g}" for one in shares)
+    yield Finding(
+        NOT_MOVED.code, "warning",
+        f"{gib(in_use(scene.values) or 0)} are in use at each of --gpu-memory-utilization {said}",
+        smaller_cache(scene) or NOT_MOVED.instead,
+    )  # fmt: skip
 
 
 def _beyond_budget(scene: Scene) -> Iterator[Finding]:
     """Memory that is in use and in no line of the budget."""
-    process, pools = scene.values.get("process_bytes"), scene.values.get("private_pool_bytes")
-    asked = requested_of(scene.start, scene.rank)
-    if process is None or pools is None or asked is None or scene.step != "capture" or is_of_v0(scene.start):
+    found = beyond_budget(scene)
+    if found is None:
         return
-    beyond = process - asked
-    if scene.rank is not None and not deducts(scene.start, scene.rank):
-        beyond -= max(0, scene.rank.graph_estimate_bytes or 0)
-    if beyond < MUCH or pools > beyond // 2:
-        return
-    kv = scene.rank.kv_bytes if scene.rank is not None else None
-    size = (kv - max(SPARE, beyond)) // MIB * MIB if kv is not None else 0
-    fix = f"--kv-cache-memory-bytes {size} ({gib(size)})" if size > 0 else BEYOND_BUDGET.instead
     yield Finding(
         BEYOND_BUDGET.code, "warning",
-        f"the process holds {gib(process)}, {gib(beyond)} more than it asked for, and {_size(pools)} of it are graphs:"
-        " workspaces and NCCL take the rest",
-        fix,
+        f"the process holds {gib(found.held)}, {gib(found.beyond)} more than it asked for, and {_size(found.pools)} of"
+        " it are graphs: workspaces and NCCL take the rest",
+        smaller_cache(scene) or BEYOND_BUDGET.instead,
     )  # fmt: skip
-
-
-def _not_moved(start: Start, starts: Sequence[Start], scene: Scene) -> Iterator[Finding]:
-    """Crashes at other utilizations with as much in use: the KV cache is not what is too large."""
-    process, share = scene.values.get("process_bytes"), utilization(start, scene.rank)
-    if process is None or share is None or is_manual(start) or argument(start, "num_gpu_blocks_override"):
-        return
-    shares = {share}
-    for other in starts:
-        if other is start or other.crash is None or not _same_server(start, other):
-            continue
-        kind, values = _cause(other, other.crash)
-        its = values.get("process_bytes")
-        own = utilization(other)
-        if kind == "out_of_memory" and its is not None and own is not None and abs(its - process) < MUCH:
-            shares.add(own)
-    if len(shares) > 1 and (max(shares) - min(shares)) * (scene.total or 0) > MUCH:
-        said = ", ".join(f"{one:g}" for one in sorted(shares))
-        yield Finding(
-            NOT_MOVED.code, "warning",
-            f"{gib(process)} are in use at each of --gpu-memory-utilization {said}", NOT_MOVED.instead,
-        )  # fmt: skip
 
 
 def with_findings(found: Diagnosis, more: Sequence[Finding]) -> Diagnosis:

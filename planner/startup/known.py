@@ -59,7 +59,7 @@ def ranks_of(start: Start) -> int:
 
 def argument(start: Start, name: str) -> Any:
     """An argument that was given; None: it was not, or the log does not say."""
-    return start.arguments.get(name)
+    return start.said.get(name, start.arguments.get(name))
 
 
 def whole_number(value: Any) -> int | None:
@@ -69,7 +69,7 @@ def whole_number(value: Any) -> int | None:
 
 def sized(start: Start, name: str) -> int | None:
     """A parallel size by vLLM's name, as given or as the engine's line has it; None: the log does not say."""
-    return whole_number(start.arguments.get(name, start.engine.get(name)))
+    return whole_number(start.said.get(name, start.arguments.get(name, start.engine.get(name))))
 
 
 def release_numbers(start: Start) -> tuple[int, int] | None:
@@ -248,7 +248,11 @@ def step_of(start: Start) -> str:
         return "cache"
     if any(rank.raised_utilization is not None for rank in ranks):
         return "capture"  # The last line of profiling; what was profiled fits when it is allocated.
-    if any(rank.weights_bytes is not None for rank in ranks):
+    if start.is_part:
+        return ""
+    if any(rank.weights_bytes is not None or rank.profiled or rank.samples for rank in ranks):
+        return "profiling"
+    if any(rank.graph_estimate_bytes is not None for rank in ranks):
         return "profiling"
     return "loading" if start.engine or start.architecture or ranks else ""
 

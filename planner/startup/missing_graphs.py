@@ -108,6 +108,7 @@ def _names_a_mode(start: Start) -> bool:
 def _with_causes(start: Start, deployment: Deployment, lacks: tuple[str, ...], severity: str, text: str) -> Finding:
     text += f", so {_LOSS[lacks]}"
     likely = list(causes(start, deployment, lacks))
+    likely = [one for one in likely if one.is_shown] or likely
     if not likely:
         return Finding(MISSING_KIND.code, severity, text, MISSING_KIND.instead)
     said = "; ".join(f"{one.what}{'' if one.is_shown else _unsaid(start, one)} ({one.code})" for one in likely)
@@ -176,7 +177,13 @@ def _candidates(start: Start, deployment: Deployment) -> Iterator[tuple[Cause, D
         yield Cause("LoRA", "", "drop --enable-lora", "enable_lora"), _with(deployment, enable_lora=True)
     if deployment.runner != "pooling":
         yield (
-            Cause("a pooling model", "", "nothing where it pools: such models have no FULL graphs", "runner"),
+            Cause(
+                "a pooling model",
+                "",
+                "nothing where it pools: such models have no FULL graphs",
+                "runner",
+                argument(start, "runner") == "pooling",
+            ),
             _with(deployment, runner="pooling"),
         )
     if runner_of(start) is None:

@@ -99,7 +99,7 @@ class Rank:
 @dataclass(frozen=True)
 class Phase:
     """Seconds of one part of the start: "load", "dynamo", "compile" with it, "profile", "graph estimate" (between two
-    lines, whole seconds), "capture", "warm-up", "init engine"."""
+    lines, whole seconds), "kernel warm-up" (between the KV cache and capture), "capture", "warm-up", "init engine"."""
 
     name: str
     seconds: float
@@ -157,6 +157,7 @@ class Start:
         engine: the settings of the engine's own line ("Initializing a V1 LLM engine ... with config").
         environment: VLLM_ variables the log names.
         source: the container or unit that printed it, where the log names one.
+        file: whose log it is, where several were read.
         cudagraph_mode: as resolved: the engine's line, then the worker's downgrade, if any.
         kv_tokens, max_concurrency, concurrency_length: of L13, as the first engine printed them.
         kv_printed: (engine, tokens, concurrency) of every engine.
@@ -164,6 +165,10 @@ class Start:
         derived_max_model_len: what max_model_len=-1 was reduced from, where it was.
         seconds: from the first line with a time until the server listened, by the times of the lines; None: not known.
         platform_plugin: the plugin whose platform was activated; None: vLLM's own, as far as the log says.
+        flash_version: of FlashAttention, as vLLM chose it.
+        decode_kernels: of FlashInfer, as the log has them: "xqa", "trtllm-gen" or "flashinfer-native".
+        is_part: a few lines that were quoted, without the beginning of a start.
+        said: what the user names beside the log, by vLLM's names: in the place of arguments that it has or lacks.
     """
 
     first_line: int
@@ -196,6 +201,16 @@ class Start:
     derived_max_model_len: int | None = None
     platform_plugin: str | None = None
     seconds: float | None = None
+    flash_version: int | None = None
+    decode_kernels: str | None = None
+    is_part: bool = False
+    said: dict[str, Any] = field(default_factory=dict)
+    file: str = ""
+
+    @property
+    def where(self) -> str:
+        """The file and the container that it is from; "": one log without containers."""
+        return ": ".join(one for one in (self.file, self.source) if one)
 
     @property
     def graphs(self) -> dict[str, int]:

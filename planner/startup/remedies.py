@@ -2,29 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
-from . import serving
-from .estimate import is_implausible, size_without, switched_off
-from .known import GIB, MIB, argument, deducts, gib, is_of_v0, max_num_seqs
+from ..memory.budget.shortages import MORE_LOGITS
+from ..memory.thin_margin import FEW_SEQS
+from . import limits, serving, siblings, unknown_step
+from .estimate import is_implausible, size_without, switched_off, without_implausible
+from .known import GIB, MIB, deducts, gib, is_manual, is_of_v0, max_num_seqs
 from .scene import (
+    SPARE,
     Remedy,
     Scene,
+    beyond_budget,
     down,
     left_to_capture,
     less_cache,
     more_memory,
+    not_moved,
     room_for_cache,
     round_number,
     transient_of,
     up,
 )
 
-MORE_LOGITS = 2
-"""Of the sampler's float32 copies of the logits, those that may still have to come after the one that did not fit."""
 LITTLE_CACHE = GIB
 """A KV cache that is worth a start, where the log does not say what one request needs."""
-TENSOR_SIZES = (1, 2, 4, 8, 16, 32)
 
 
 def remedy(kind: str, scene: Scene) -> Remedy | None:
@@ -37,19 +39,43 @@ def remedy(kind: str, scene: Scene) -> Remedy | None:
 
 def _model_len(scene: Scene) -> Remedy | None:
     longest = scene.values.get("estimated_len")
+    longest = siblings.longest(scene.failed, longest) if longest else None
     needed, available = scene.values.get("needed_bytes"), scene.values.get("available_bytes")
     largest: dict[str, int | float] = {"max_model_len": longest} if longest else {}
     parts = [] if needed is None else _without_estimate(scene, needed, largest)
     parts += [f"--max-model-len {longest} or less"] if longest else []
     if needed is not None and available is not None and not _is_of_the_estimate(scene, parts):
-        parts += more_memory(scene, needed - available, largest)
+        if not longest and (fits := _shorter(scene, needed, available)) is not None:
+            largest["max_model_len"] = fits
+            parts.append(
+                f"--max-model-len {fits} or less, by the share of it, if the cache grows with the length alone"
+            )
+        parts += (
+            more_memory(scene, needed - available, largest) or _by_share(scene, needed - available, "a request")[:1]
+        )
     return Remedy(", or ".join(parts), largest) if parts else None
+
+
+def _shorter(scene: Scene, needed: int, available: int) -> int | None:
+    """About the length that fits, where vLLM's line does not end with it; None: not one block of tokens."""
+    length = scene.values.get("max_model_len")
+    fits = int(length * available / needed) // 16 * 16 if length and needed > 0 and available > 0 else 0
+    return fits if fits >= 16 else None
+
+
+WITHOUT_NUMBERS = (
+    "a higher --gpu-memory-utilization, or --max-num-batched-tokens 2048 and, of a multimodal model,"
+    " --limit-mm-per-prompt or --language-model-only, or more GPUs; by how much says the line `Available KV cache"
+    " memory` before it, which `cgplan logs` reads as well"
+)
 
 
 def _no_blocks(scene: Scene) -> Remedy | None:
     kv = scene.rank.kv_bytes if scene.rank is not None else None
+    if kv is None and (switch := without_implausible(scene)) is not None:
+        return Remedy(switch, {})
     if kv is None:
-        return None
+        return Remedy(WITHOUT_NUMBERS, {}) if scene.start.is_part else None
     graphs = 0
     if scene.rank is not None and not deducts(scene.start, scene.rank):
         graphs = max(0, scene.rank.graph_estimate_bytes or 0)
@@ -58,13 +84,31 @@ def _no_blocks(scene: Scene) -> Remedy | None:
     parts = _without_estimate(scene, needed, largest)
     if _is_of_the_estimate(scene, parts):
         return Remedy(", or ".join(parts), largest)
-    parts += more_memory(scene, max(0, -kv) + graphs + needed, largest)
+    missing = max(0, -kv) + graphs + needed
+    parts += more_memory(scene, missing, largest) or _by_share(scene, missing)
     tokens = scene.start.max_num_batched_tokens
     if tokens is not None and tokens > 2048:
         parts.append(f"--max-num-batched-tokens {max(2048, tokens // 4)}, which lowers the peak of the profile run")
     if "ConditionalGeneration" in (scene.start.architecture or ""):
         parts.append("--limit-mm-per-prompt or --language-model-only, where images are not needed")
     return Remedy(", or ".join(parts), largest) if parts else None
+
+
+def _by_share(scene: Scene, missing: int, what: str = "a small cache") -> list[str]:
+    """By how much the share has to be higher, where the log does not say what it was."""
+    if is_manual(scene.start, scene.rank):
+        return []
+    total = scene.total or scene.gpu_bytes
+    if total:
+        by = f"{up(missing / total):g}, {gib(missing)} of {gib(total)}"
+    else:
+        of_24, of_80 = (up(missing / (size * GIB)) for size in (24, 80))
+        by = f"{gib(missing)} of the GPU's memory ({of_24:g} of 24 GiB, {of_80:g} of 80)"
+    what = "a request" if scene.needed else what
+    return [
+        f"a --gpu-memory-utilization higher by {by}, with which {what} fits",
+        "less memory for a step: --max-num-batched-tokens 2048",
+    ]
 
 
 def _without_estimate(scene: Scene, needed: int, largest: dict[str, int | float]) -> list[str]:
@@ -93,11 +137,12 @@ def _mamba_blocks(scene: Scene) -> Remedy | None:
     blocks = scene.values.get("blocks")
     if not blocks:
         return None
+    blocks = siblings.most_requests(scene.failed, blocks)
     least = round_number(blocks)
     most = f" ({blocks} at most)" if least != blocks else ""
     fix = (
         f"--max-num-seqs {least}{most}, or a higher --gpu-memory-utilization; or -cc.cudagraph_mode=PIECEWISE, which"
-        " needs no block for each request"
+        " needs no block for each request; --max-model-len can stay, for it does not change the number of blocks"
     )
     return Remedy(fix, {"max_num_seqs": blocks})
 
@@ -138,44 +183,6 @@ def _external_weights(scene: Scene) -> Remedy | None:
     )
 
 
-def _batched_below(scene: Scene) -> Remedy | None:
-    """Two limits of which one is below the other: either can be moved."""
-    tokens = scene.values.get("max_num_batched_tokens")
-    name = "max_model_len" if "max_model_len" in scene.values else "max_num_seqs"
-    other = scene.values.get(name)
-    if tokens is None or other is None:
-        return None
-    flag = f"--{name.replace('_', '-')}"
-    # Each alone; the first is what `works` names.
-    return Remedy(
-        f"--max-num-batched-tokens {other} or more, or {flag} {tokens} or less", {"max_num_batched_tokens": other}
-    )
-
-
-def _world_size(scene: Scene) -> Remedy | None:
-    ranks, gpus = scene.values.get("world_size"), scene.values.get("gpus")
-    if not ranks or not gpus:
-        return None
-    size, stages = argument(scene.start, "tensor_parallel_size"), argument(scene.start, "pipeline_parallel_size")
-    if isinstance(size, int) and stages in (None, 1):
-        return Remedy(
-            f"--tensor-parallel-size {round_number(gpus)}, or {ranks} GPUs, or --nnodes for several nodes",
-            {"tensor_parallel_size": round_number(gpus)},
-        )
-    return Remedy(f"at most {gpus} ranks over all parallel sizes, or {ranks} GPUs, or --nnodes for several nodes", {})
-
-
-def _context_ranks(scene: Scene) -> Remedy | None:
-    ranks, divisor = scene.values.get("number"), scene.values.get("divisor")
-    if not ranks or not divisor:
-        return None
-    fits = [size for size in range(1, min(ranks, 1024) + 1) if ranks % size == 0]
-    largest = max((size for size in fits if size < divisor), default=1)
-    sizes = ", ".join(map(str, fits[:12]))
-    fix = f"--decode-context-parallel-size of {sizes}: {ranks} divides by them"
-    return Remedy(fix, {"decode_context_parallel_size": largest})
-
-
 def _profiling(scene: Scene) -> Remedy | None:
     before, after = scene.values.get("free_bytes"), scene.values.get("free_after_bytes")
     if before is None or after is None:
@@ -185,29 +192,6 @@ def _profiling(scene: Scene) -> Remedy | None:
         " vLLM measured",
         {},
     )
-
-
-def _derived_len(scene: Scene) -> Remedy | None:
-    known = [value for key in ("derived_len", "tokenizer_len") if isinstance(value := scene.values.get(key), int)]
-    if not known:
-        return None
-    return Remedy(f"--max-model-len {max(known)} or less", {"max_model_len": max(known)})
-
-
-def _divide(scene: Scene) -> Remedy | None:
-    number, divisor = scene.values.get("number"), scene.values.get("divisor")
-    if not number or not divisor:
-        return None
-    fits = [size for size in TENSOR_SIZES if size <= max(8, divisor) and number % size == 0]
-    largest = max((size for size in fits if size < divisor), default=1)
-    sizes = ", ".join(map(str, fits))
-    return Remedy(f"--tensor-parallel-size of {sizes}: {number} divides by them", {"tensor_parallel_size": largest})
-
-
-def _largest_size(scene: Scene) -> Remedy | None:
-    size = scene.values.get("largest")
-    fix = f"drop --max-cudagraph-capture-size, or set it to {size}, the largest of the sizes"
-    return Remedy(fix, {"max_cudagraph_capture_size": size}) if size else None
 
 
 def _sampler(scene: Scene) -> Remedy | None:
@@ -220,6 +204,7 @@ def _sampler(scene: Scene) -> Remedy | None:
     if rows and rows > 1:
         most = int(rows * free / tried) if tried and free is not None else rows // 2
         fewer = max(1, min(round_number(max(1, most)), rows // 2))
+        fewer = siblings.fewer_rows(scene.failed, fewer)
         largest["max_num_seqs"] = fewer
         parts.append(f"--max-num-seqs {fewer}")
     return Remedy(", or ".join(parts), largest) if parts else None
@@ -230,6 +215,8 @@ def _out_of_memory(scene: Scene) -> Remedy | None:
         return _sampler(scene)
     if scene.step == "profiling":
         return _profile_run(scene)
+    if scene.step == "":
+        return unknown_step.remedy(scene)
     if scene.step not in ("capture", "cache"):
         return None
     if scene.step == "cache":
@@ -241,8 +228,52 @@ def _out_of_memory(scene: Scene) -> Remedy | None:
         size = largest.pop("kv_cache_memory_bytes", None)
         parts = [part for part in parts if size is None or not part.startswith("--kv-cache-memory-bytes")]
         return Remedy(", or ".join([*parts, "--enforce-eager"]), largest)
-    parts.append("fewer sizes with --cudagraph-capture-sizes")
-    return Remedy(", or ".join(parts), largest)
+    if not not_moved(scene) and beyond_budget(scene) is None:
+        total = scene.values.get("total_bytes")
+        if not parts and total and scene.share is None and not is_manual(scene.start, scene.rank):
+            parts = unknown_step.lower_by(max(0, tried - free), total)
+        parts += [*_fewer_requests(scene), "fewer sizes with --cudagraph-capture-sizes"]
+        return Remedy(", or ".join(parts) + _if_the_same_is_missing(scene), largest)
+    # Taken after the KV cache was sized: a smaller share does not give it as much room as it should.
+    size = _smaller(scene)
+    works: dict[str, int | float] = {} if size is None else {"kv_cache_memory_bytes": size}
+    said = smaller_cache(scene) or "--kv-cache-memory-bytes, 2 GiB less than the KV cache in use"
+    return Remedy(f"{said}, where a lower --gpu-memory-utilization is no help", works)
+
+
+def smaller_cache(scene: Scene) -> str | None:
+    """The flag with the KV cache that leaves room for what is taken after it was sized; None: the log has none."""
+    size = _smaller(scene)
+    return None if size is None else f"--kv-cache-memory-bytes {size} ({gib(size)})"
+
+
+def _smaller(scene: Scene) -> int | None:
+    """Bytes of that KV cache: 2 GiB less than the smallest that failed, or what was missing where that is more."""
+    kv = scene.rank.kv_bytes if scene.rank is not None else None
+    if kv is None:
+        return None
+    tried, free = scene.values.get("tried_bytes") or 0, scene.values.get("free_bytes") or 0
+    least = max(SPARE, tried - free) + left_to_capture(scene)
+    size = (min(kv, siblings.too_large(scene.failed) or kv) - least) // MIB * MIB
+    return size if size > 0 else None
+
+
+def _if_the_same_is_missing(scene: Scene) -> str:
+    """What one start alone cannot say: whether the share is what is wrong; "": others say it, or it was not the
+    share."""
+    kv = scene.rank.kv_bytes if scene.rank is not None else None
+    if scene.failed or is_manual(scene.start, scene.rank) or (kv is not None and kv <= SPARE):
+        return ""
+    if kv is None:
+        return (
+            "; if the same amount is missing at another utilization, --kv-cache-memory-bytes, 2 GiB less than the line"
+            " `Available KV cache memory` says"
+        )
+    size = (kv - SPARE) // MIB * MIB
+    return (
+        "; if the same amount is missing at another utilization, --kv-cache-memory-bytes"
+        f" {size} ({gib(size)}), 2 GiB less than now"
+    )
 
 
 def _allocation(scene: Scene) -> Remedy | None:
@@ -268,20 +299,32 @@ def _allocation(scene: Scene) -> Remedy | None:
 
 def _profile_run(scene: Scene) -> Remedy | None:
     tokens = scene.start.max_num_batched_tokens
-    if tokens is None or tokens < 2:
+    parts = []
+    if tokens is not None and tokens >= 2:
+        parts.append(f"--max-num-batched-tokens {tokens // 2}")
+    elif _fewer_requests(scene):
+        parts.append("a lower --max-num-batched-tokens")
+    parts += _fewer_requests(scene)
+    if not parts:
         return None
+    if scene.start.architecture is None:
+        parts.append("--limit-mm-per-prompt of a multimodal model")
+    elif "ConditionalGeneration" in scene.start.architecture:
+        parts.append("--limit-mm-per-prompt or --language-model-only, where images are not needed")
     return Remedy(
-        f"--max-num-batched-tokens {tokens // 2}: the KV cache does not exist yet, so --gpu-memory-utilization is no"
-        " help",
+        f"{', or '.join(parts)}: the KV cache does not exist yet, so --gpu-memory-utilization is no help",
         {},
     )
 
 
-def _mode(scene: Scene) -> Remedy | None:
-    asked = argument(scene.start, "compilation_config")
-    given = isinstance(asked, Mapping) and asked.get("cudagraph_mode") is not None
-    drop = "drop cudagraph_mode, and vLLM chooses" if given else "FULL_AND_PIECEWISE"
-    return Remedy(f"-cc.cudagraph_mode=PIECEWISE, or {drop}, or another --attention-backend", {})
+def _fewer_requests(scene: Scene) -> list[str]:
+    """Fewer requests at once, by the number that runs now, as the log or the plan has it: states, logits and graphs get
+    fewer."""
+    now = max_num_seqs(scene.start) or scene.seqs
+    if now is not None and now <= FEW_SEQS:
+        return []
+    said = f" (now {now})" if now is not None else ""
+    return [f"--max-num-seqs {FEW_SEQS}, where so few run at once{said}"]
 
 
 _REMEDIES: dict[str, Callable[[Scene], Remedy | None]] = {
@@ -291,19 +334,19 @@ _REMEDIES: dict[str, Callable[[Scene], Remedy | None]] = {
     "mamba_blocks": _mamba_blocks,
     "free_memory": _free_memory,
     "profiling": _profiling,
-    "derived_len": _derived_len,
-    "heads": _divide,
-    "world_size": _world_size,
-    "context_ranks": _context_ranks,
+    "derived_len": limits.derived_len,
+    "heads": limits.divide,
+    "world_size": limits.world_size,
+    "context_ranks": limits.context_ranks,
     "external_weights": _external_weights,
-    "batched_below_seqs": _batched_below,
-    "batched_below_len": _batched_below,
-    "not_divisible": _divide,
-    "largest_size": _largest_size,
+    "batched_below_seqs": limits.batched_below,
+    "batched_below_len": limits.batched_below,
+    "not_divisible": limits.divide,
+    "largest_size": limits.largest_size,
     "sampler_warm_up": _sampler,
     "pooler_warm_up": _sampler,
     "out_of_memory": _out_of_memory,
-    "mode": _mode,
+    "mode": limits.mode,
     "memory_access": serving.memory_access,
     "process_died": serving.process_died,
 }

@@ -101,7 +101,7 @@ MISSING_KIND = Rule(
 )
 FAR_OFF = Rule(
     "CG833",
-    title="vLLM's estimate of the graphs is off by half of what capture took, or more.",
+    title="vLLM's estimate of the graphs is off by half of what capture took, or by a quarter and half a GiB.",
     why="Two graphs of a kind stand for all of it, and what was set up for the estimate is not set up again.",
     example="0.58 GiB kept back for graphs that took 0.24: +142%, and the KV cache lacks 59,283 tokens, 2.6%.",
     instead="Set --kv-cache-memory-bytes, or move --gpu-memory-utilization by the difference.",
@@ -123,4 +123,69 @@ NO_START = Rule(
     example="A log that begins when the server has been serving for hours.",
     instead="Give what vLLM printed from its beginning, of all processes, at level INFO or DEBUG.",
     source=OWN,
+)
+PART_OF_A_LOG = Rule(
+    "CG834",
+    title="A few lines of a log are read by themselves.",
+    why="What one line says of graphs and memory can be told without the others; how the start ended, and what the"
+    " model takes, cannot.",
+    example="`Estimated CUDA graph memory: 1.69 GiB total` alone: the KV cache gets that much less since 0.20.2.",
+    instead="Give the whole log, or plan the command before the start with `cgplan plan`.",
+    source=OWN,
+)
+ADVICE = Rule(
+    "CG835",
+    title="vLLM's advice on --gpu-memory-utilization is higher than capture needs.",
+    why="It adds the estimate of the graphs to the share, whatever capture takes later.",
+    example="0.95 to 0.9714 for an estimate of 1.69 GiB, where capture took 0.76 GiB: 0.9596 are in use.",
+    instead="Go by what capture took, and leave half a GiB or 2% of the GPU free.",
+    source="vllm/v1/worker/gpu_worker.py:719-757",
+)
+FEWER_FIT = Rule(
+    "CG836",
+    title="Fewer requests of the full length fit into the KV cache than --max-num-seqs lets run.",
+    why="The others wait, or are preempted when they grow. Of a model with a state (Mamba, gated delta) each request"
+    " takes its state however short it is.",
+    example="137.80 requests of 1,024 tokens fit, and --max-num-seqs is 256.",
+    instead="Nothing, where requests are shorter than --max-model-len; else lower --max-num-seqs, or give the KV cache"
+    " more memory.",
+    source="vllm/v1/core/kv_cache_utils.py:1061-1155",
+)
+NOT_CAPTURE = Rule(
+    "CG837",
+    title="The start is long for another reason than the CUDA graphs.",
+    why="Loading, compilation and the warm-up and autotuning of kernels take most of it; fewer sizes save at most what"
+    " capture took.",
+    example="Capture took 24 s of 787 s, and 727 s lie between the KV cache and capture.",
+    instead="Look at the longest part: weights on a faster disk, a kept compilation cache, kernels autotuned once.",
+    source=OWN,
+)
+MOST_OF_THE_START = Rule(
+    "CG838",
+    title="Most of the start is taken by the CUDA graphs: their estimate, and capture.",
+    why="The estimate captures two graphs of each kind after a warm-up, and capture takes all of them.",
+    example="32 s for the estimate of a model of 0.6 billion parameters, in a start of about a minute.",
+    instead="Fewer --cudagraph-capture-sizes; --kv-cache-memory-bytes leaves the profile run and the estimate out.",
+    source="vllm/v1/worker/gpu_model_runner.py:6268-6414",
+)
+AFTER_AN_UPGRADE = Rule(
+    "CG845",
+    title="The estimate of the graphs is printed and not taken off the KV cache, which later releases do.",
+    why="Until 0.19.1 it is taken off only where VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS=1 asks for it; since 0.20.2"
+    " it is by default, so an upgrade makes the KV cache smaller by that much.",
+    example="6.90 GiB and an estimate of 1.62: 5.28 GiB after an upgrade, and 1.36 requests become about 1.04.",
+    instead="Give --kv-cache-memory-bytes, or the utilization that the log names, where so much is free.",
+    source="vllm/v1/worker/gpu_worker.py:719-757",
+    until="0.19.1",
+    release="0.19.1",
+)
+SLOW_CAPTURE = Rule(
+    "CG846",
+    title="Each CUDA graph took long to capture.",
+    why="Each graph is run before it is captured. With LoRA every run sets up adapters, up to --max-loras of them, and"
+    " graphs are captured with and without them; older releases set more up for each; kernels that are compiled when"
+    " they first run are compiled then.",
+    example="65 s for 67 graphs of a model of 7 billion parameters with LoRA: 0.97 s each.",
+    instead="Capture fewer sizes: the time goes with their number. Without any graph decode is slower.",
+    source="vllm/v1/worker/gpu_model_runner.py:6571-6619",
 )

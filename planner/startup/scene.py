@@ -6,12 +6,29 @@ from collections.abc import Mapping
 from math import ceil, floor
 from typing import Any, NamedTuple
 
-from .known import GIB, MIB, deducts, gib, is_manual, is_share, requested_of, total_of, transient, utilization
+from . import siblings
+from .known import (
+    GIB,
+    MIB,
+    argument,
+    deducts,
+    gib,
+    is_manual,
+    is_of_v0,
+    is_share,
+    requested_of,
+    total_of,
+    transient,
+    utilization,
+)
 from .record import Rank, Start
+from .siblings import Failed, in_use, too_high, too_large, too_low
 
 LEAST_OUTSIDE = GIB // 2
 LEAST_SHARE = 0.02
 """Memory that capture needs beside a full KV cache, whatever the estimate is: half a GiB or 2% of the GPU."""
+SPARE = 2 * GIB
+"""What to leave beside the KV cache where something outside the budget takes memory."""
 Values = Mapping[str, Any]
 
 
@@ -39,6 +56,8 @@ class Scene(NamedTuple):
         most: the largest share of the GPU that is surely free before the start, where a plan says; None: not known.
         gpu_bytes: memory of the GPU that was named; None: none was, or the log's is another.
         graphs: bytes that capture takes at most, where a plan says; None: not known.
+        failed: other starts of the same server that ended for memory.
+        seqs: how many requests may run, where a plan says; None: not known.
     """
 
     start: Start
@@ -50,6 +69,8 @@ class Scene(NamedTuple):
     most: float | None = None
     gpu_bytes: int | None = None
     graphs: int | None = None
+    failed: tuple[Failed, ...] = ()
+    seqs: int | None = None
 
     @property
     def most_share(self) -> float:
@@ -76,6 +97,42 @@ class Scene(NamedTuple):
     def free(self) -> int | None:
         """Free before the start, bytes."""
         return self.rank.free_bytes if self.rank is not None else None
+
+
+class Beyond(NamedTuple):
+    """Bytes that a process held where memory ran out, those beyond what it asked for, and those of its graphs."""
+
+    held: int
+    beyond: int
+    pools: int
+
+
+def beyond_budget(scene: Scene) -> Beyond | None:
+    """What was in use beyond the budget, where most of it is no graph; None: it is not, or the log does not say.
+
+    Torch on ROCm does not say what the process holds; then it is at least what torch itself has.
+    """
+    held = scene.values.get("process_bytes") or scene.values.get("torch_bytes")
+    pools = scene.values.get("private_pool_bytes")
+    asked = requested_of(scene.start, scene.rank)
+    if asked is None and scene.total and scene.share is not None:
+        asked = round(scene.share * scene.total)
+    if held is None or pools is None or asked is None or is_of_v0(scene.start):
+        return None
+    if scene.step != "capture" and not (scene.step == "" and scene.start.is_part):
+        return None
+    beyond = held - asked
+    if scene.rank is not None and not deducts(scene.start, scene.rank):
+        beyond -= max(0, scene.rank.graph_estimate_bytes or 0)
+    return None if beyond < LEAST_OUTSIDE or pools > beyond // 2 else Beyond(int(held), int(beyond), int(pools))
+
+
+def not_moved(scene: Scene) -> tuple[float, ...]:
+    """The shares at which memory ran out alike, so that a smaller one is no help; (): none, or not known."""
+    if is_manual(scene.start, scene.rank) or argument(scene.start, "num_gpu_blocks_override"):
+        return ()
+    own = Failed("", scene.share, None, in_use(scene.values), scene.values.get("private_pool_bytes"))
+    return siblings.not_moved(own, scene.failed, scene.total)
 
 
 def down(share: float, digits: int = 2) -> float:
@@ -105,13 +162,27 @@ def more_memory(scene: Scene, missing: int, largest: dict[str, int | float]) -> 
     if scene.share is None or not scene.total:
         return []
     wanted = up(scene.share + missing / scene.total)
+    least = too_low(scene.failed)
+    if least is not None and wanted <= least:
+        wanted = up(least + 0.01)  # Another start had as much, and it was too little.
     most = down((scene.free if scene.free is not None else scene.total - LEAST_OUTSIDE) / scene.total)
     most = min(most, scene.most_share)
+    ran_out = too_high(scene.failed)
+    if ran_out is not None and wanted >= ran_out:
+        return [
+            f"more GPUs or smaller weights: {gib(missing)} are missing, and at --gpu-memory-utilization {ran_out:g}"
+            " another start ran out of memory"
+        ]
     if wanted > most:
         most_of = f"--gpu-memory-utilization ends at {most:g}"
         return [f"more GPUs or smaller weights: {gib(missing)} are missing, and {most_of}"]
     largest["gpu_memory_utilization"] = wanted
-    return [f"--gpu-memory-utilization {wanted:g}, which gives {gib(missing)} more"]
+    gained = round((wanted - scene.share) * scene.total)
+    now = scene.rank.kv_bytes if scene.rank is not None else None
+    by = f"{wanted - scene.share:.2g} of {gib(scene.total)} are {gib(gained)} more"
+    if now is not None:
+        by += f", {gib(now)} + {gib(gained)} = {gib(now + gained)} of KV cache"
+    return [f"--gpu-memory-utilization {wanted:g} ({by})"]
 
 
 def left_to_capture(scene: Scene) -> int:
@@ -164,13 +235,19 @@ def less_cache(
     parts = []
     rank = scene.rank
     kv = rank.kv_bytes if rank is not None else None
+    most_kv = too_large(scene.failed)
+    if kv is not None and most_kv is not None:
+        kv = min(kv, most_kv)
     if scene.total and scene.share is not None and not is_manual(scene.start, rank):
         before = scene.free if scene.free is not None else scene.total
         margin = max(LEAST_OUTSIDE, LEAST_SHARE * scene.total)
         share = down(min(scene.share - missing / scene.total, (before - margin) / scene.total, scene.most_share))
         if share >= scene.share:
             share = down(scene.share - 0.01)
-        if share > 0:
+        ran_out = too_high(scene.failed)
+        if ran_out is not None and share >= ran_out:
+            share = down(ran_out - 0.01)  # Another start had as little, and ran out of memory all the same.
+        if share > (too_low(scene.failed) or 0.0):
             largest["gpu_memory_utilization"] = share
             parts.append(f"--gpu-memory-utilization {share:g}")
             asked = requested_of(scene.start, rank) or round(scene.share * scene.total)

@@ -40,18 +40,27 @@ def out_of_memory(scene: Scene) -> Remedy | None:
 
 
 def memory_access(scene: Scene) -> Remedy | None:
-    """Decode context parallelism with FULL graphs, where the log has both; else what the rule says."""
-    size = sized(scene.start, "decode_context_parallel_size")
+    """Context parallelism with FULL graphs, where the log has both; else what the rule says."""
+    size = sized(scene.start, "decode_context_parallel_size") or 1
+    prefill = sized(scene.start, "prefill_context_parallel_size") or 1
     numbers = release_numbers(scene.start)
     mode = scene.start.cudagraph_mode
-    if size is None or size < 2 or numbers is None or numbers >= LESS_UNSAFE:
+    if max(size, prefill) < 2 or (mode is not None and "FULL" not in mode):
         return None
-    if mode is not None and "FULL" not in mode:
-        return None
-    said = ".".join(map(str, numbers))
+    if size > 1 and numbers is not None and numbers < LESS_UNSAFE:
+        said = ".".join(map(str, numbers))
+        return Remedy(
+            f"-cc.cudagraph_mode=PIECEWISE, or vLLM 0.14 or later: FULL graphs with decode context parallelism, here"
+            f" {size}, are unsafe before it, and this is {said}",
+            {},
+        )
+    flags = [
+        f"--{name}-context-parallel-size {own}" for name, own in (("decode", size), ("prefill", prefill)) if own > 1
+    ]
     return Remedy(
-        f"-cc.cudagraph_mode=PIECEWISE, or vLLM 0.14 or later: FULL graphs with decode context parallelism, here"
-        f" {size}, are unsafe before it, and this is {said}",
+        f"-cc.cudagraph_mode=PIECEWISE first: {' and '.join(flags)} is a suspect, for FULL graphs with context"
+        " parallelism have been unsafe, and what vLLM lowers for it changed in several releases; then --enforce-eager,"
+        " or a newer release",
         {},
     )
 

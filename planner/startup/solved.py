@@ -9,10 +9,12 @@ from typing import Any, NamedTuple
 
 from ..deployment import Deployment
 from ..errors import CgplanError
+from ..releases import SUPPORTED
 from ..resolve import Resolution, resolve
 from ..sections import SpeculativeOptions
 from ..trace import Finding
 from ..vocabulary import CUDAGraphMode, UsageContext
+from .known import argument, max_num_seqs, release_of
 from .record import Start
 from .rules import OTHER_REQUESTS
 
@@ -109,9 +111,39 @@ def settle(start: Start, deployment: Deployment, said: Mapping[str, Any]) -> Set
     if not fits:
         return Settled(deployment)
     command = Fit(now.uniform_decode_query_len, now.max_num_seqs, now.max_num_seqs).as_text()
-    text = f"{_graphs_text(counted)} come of {_fits_text(fits)}; the deployment has {command}"
+    text = f"{graphs_text(counted)} come of {_fits_text(fits)}; the deployment has {command}"
     text += _of_other_context(start, deployment, fits[0]) if "usage_context" not in said else ""
     return Settled(deployment, (), (Finding(OTHER_REQUESTS.code, "warning", text, _flags(fits[0]), "--max-num-seqs"),))
+
+
+def without_plan(start: Start) -> Finding | None:
+    """The requests and tokens that the graphs come of, where there is no plan; None: the defaults give them, the log
+    does not count both kinds, or it has arguments that leave the requests to a GPU that is not known."""
+    counted = counted_in(start)
+    requests = max_num_seqs(start)
+    if len(counted) < len(KINDS) or _unlike(start) or (start.arguments and requests is None):
+        return None
+    release = release_of(start) or SUPPORTED[-1]
+    drafts = argument(start, "speculative_config")
+    tokens = drafts.get("num_speculative_tokens") if isinstance(drafts, Mapping) else None
+    options = None
+    if drafts is not None:
+        if not isinstance(tokens, int) or tokens < 1:
+            return None
+        options = SpeculativeOptions(method="ngram", num_speculative_tokens=tokens)
+    asked = Deployment(
+        vllm=release,
+        max_num_seqs=requests,
+        max_num_batched_tokens=max(start.max_num_batched_tokens or 8192, requests or 0),
+        speculative_config=options,
+        env={"VLLM_USE_V2_MODEL_RUNNER": "0"},
+    )
+    settled = settle(start, asked, {})
+    if settled.findings:
+        return settled.findings[0]
+    if not settled.is_solved:
+        return None
+    return Finding(OTHER_REQUESTS.code, "info", "; ".join(settled.assumptions), None, "--max-num-seqs")
 
 
 def counted_in(start: Start) -> Counted:
@@ -176,7 +208,7 @@ def _taken(start: Start, deployment: Deployment, fits: list[Fit], now: Resolutio
     line += _of_other_context(start, deployment, first) if not knows_seqs else ""
     if first.tokens == 1 or first.tokens == now.uniform_decode_query_len:
         return Settled(changed, (line,), is_solved=True)
-    text = f"drafts were on: {_graphs_text(counted_in(start))} come of {_fits_text(fits)}"
+    text = f"drafts were on: {graphs_text(counted_in(start))} come of {_fits_text(fits)}"
     return Settled(changed, (line,), (Finding(OTHER_REQUESTS.code, "info", text, _flags(first)),), True)
 
 
@@ -294,7 +326,7 @@ def _resolved(deployment: Deployment) -> Resolution | None:
         return None
 
 
-def _graphs_text(counted: Counted) -> str:
+def graphs_text(counted: Counted) -> str:
     return " and ".join(
         f"{one.number} {kind} graphs{f' up to {one.largest}' if one.largest is not None else ''}"
         for kind, one in sorted(counted.items(), reverse=True)

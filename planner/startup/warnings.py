@@ -18,6 +18,8 @@ FRAGMENTS: tuple[tuple[str, str], ...] = (
     ("; setting cudagraph_mode=NONE because attention is not compiled piecewise", "CG332"),
     ("; setting cudagraph_mode=FULL_AND_PIECEWISE", "CG330"),
     ("; setting cudagraph_mode=FULL_DECODE_ONLY", "CG330"),
+    ("UNIFORM_SINGLE_TOKEN_DECODE); setting cudagraph_mode=", "CG333"),
+    ("; setting cudagraph_mode=", "CG332"),
     ("requires piecewise capture, but the loaded model provides neither", "CG334"),
     ("Enforce eager set, disabling torch.compile and CUDAGraphs", "CG203"),
     ("Enforce eager set, disabling torch.compile, CUDAGraphs", "CG203"),
@@ -89,8 +91,19 @@ def explain(message: Message, mode_fix: str | None = None) -> Finding | None:
     severity = "warning" if code in LESS_GRAPHS else "info"
     times = f" ({message.count} times)" if message.count > 1 else ""
     text = f"vLLM warns{times}: {' '.join(message.text.split())[:MOST]}"
-    fix = mode_fix if mode_fix is not None and code in LOWERED else rule(code).instead
+    fix = rule(code).instead
+    if code in LOWERED:
+        fix = mode_fix if mode_fix is not None else f"{fix}{_such_as(message.text)}"
     return Finding(code, severity, text, fix, f"line {message.place.line}")
+
+
+def _such_as(text: str) -> str:
+    """Backends that keep FULL graphs for decode on most GPUs, where the warning is of another one."""
+    said = text.casefold().replace("_", "")
+    if "mla" in said:
+        return ""
+    names = [name for name, own in (("FLASH_ATTN", "flashatt"), ("TRITON_ATTN", "tritonatt")) if own not in said]
+    return f", such as --attention-backend {' or '.join(names)}"
 
 
 MOST = 240

@@ -69,11 +69,14 @@ class TestPublicLogs:
             (("PP3",), 4.26),
         ]
 
-    def test_a02_the_estimate_is_outside_and_said_to_be(self) -> None:
+    def test_a02_an_estimate_far_off_is_inside_its_bounds(self) -> None:
+        """A segment of 20 MiB for every graph, as ranks may have it; the best value is 0.68 GiB."""
         found = compared("A02")
-        assert verdicts(found)["graph_estimate_bytes"] == {"outside"}
-        assert [finding.code for finding in found.findings] == ["CG533"]
-        assert "0.68 planned, 1.69 GiB in the log" in found.findings[0].message
+        row = next(row for row in found.rows if row.key == "graph_estimate_bytes")
+        assert row.verdict == "inside"
+        assert row.planned is not None
+        assert (row.measured or 0) > 2 * row.planned.best
+        assert "CG533" not in [finding.code for finding in found.findings]
 
     def test_a14_tokens_of_a_hybrid(self) -> None:
         """0.22.0 on a card that is not named; block size and tokens do not depend on it."""
@@ -127,7 +130,8 @@ class TestWhereThereIsNoPlan:
 
     def test_a_log_without_a_release(self) -> None:
         found = compared("A18")
-        assert "which release" in str(found.why_not)
+        assert found.why_not == "the log does not name the release and the model"
+        assert str(found.fix).startswith("`cgplan logs LOG --vllm RELEASE --model MODEL`")
 
     def test_the_log_part_is_there(self) -> None:
         (report,) = analyse(public("A15"), on("h100"))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
-from startup_helpers import rank, start, took
+from startup_helpers import on, public, rank, start, took
 
 from cgplan.memory.budget.estimate_rules import (
     ENCODER_GRAPHS,
@@ -61,6 +63,23 @@ class TestImplausibleEstimates:
         assert SHARED_MEMORY.code in codes(one)
         assert SHARED_MEMORY.code not in codes(start(with_graphs(2.43, 2.2), version="0.25.1"))
 
+    def test_what_the_estimate_costs_and_the_size_in_use(self) -> None:
+        own = rank(utilization=0.86, kv=20.0, graph_estimate=2.43, graph_actual=-0.19)
+        one = start(own, version="0.25.1", kv_tokens=802_083)
+        (finding,) = [f for f in findings_of(one) if f.code == SHARED_MEMORY.code]
+        assert "gets 2.43 GiB less for it, 97,453 tokens (12.1%)" in finding.message
+        assert str(finding.fix).startswith(f"--kv-cache-memory-bytes {20 << 30}, which")
+        assert "VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS=0 where" in str(finding.fix)
+
+    def test_on_shared_memory_an_estimate_that_agrees_is_a_note(self) -> None:
+        (a16,) = public("A16").starts
+        (found,) = analyse(StartupLog((a16,)), on("gb10"))
+        (finding,) = [f for f in found.findings if f.code == SHARED_MEMORY.code]
+        assert (finding.severity, finding.fix) == ("info", "nothing, while they agree")
+        off = replace(a16, ranks=tuple(replace(one, graph_actual_bytes=one.kv_bytes) for one in a16.ranks))
+        (found,) = analyse(StartupLog((off,)), on("gb10"))
+        assert [f.severity for f in found.findings if f.code == SHARED_MEMORY.code] == ["warning"]
+
 
 class TestEstimatesThatMislead:
     def test_far_above(self) -> None:
@@ -98,6 +117,14 @@ class TestEstimatesThatMislead:
         assert "-44% off" in finding.message
         assert finding.message.endswith("too much")
 
+    def test_a_quarter_is_enough_where_it_is_half_a_gib(self) -> None:
+        """Case A18: +49%, 0.65 GiB."""
+        (finding,) = findings_of(start(with_graphs(1.97, 1.32), version="0.25.1"))
+        assert finding.code == "CG833"
+        assert "+49% off" in finding.message
+        assert codes(start(with_graphs(1.57, 1.32), version="0.25.1")) == set()
+        assert codes(start(with_graphs(0.97, 0.66), version="0.25.1")) == set()
+
     def test_off_by_less_or_not_taken_off_is_none(self) -> None:
         assert codes(start(with_graphs(0.40, 0.27), version="0.25.1")) == set()
         assert codes(start(with_graphs(0.13, 0.05), version="0.25.1")) == set()
@@ -111,7 +138,11 @@ class TestEstimatesThatMislead:
         assert codes(one) == {ENCODER_GRAPHS.code}
 
     def test_not_deducted_nothing_is_lost(self) -> None:
-        assert codes(start(with_graphs(2.5, 0.6), version="0.19.1")) == set()
+        (finding,) = findings_of(start(with_graphs(2.5, 0.6), version="0.19.1"))
+        assert (finding.code, finding.severity) == ("CG833", "info")
+        assert "nothing was taken off the KV cache" in finding.message
+        assert "lacks" not in finding.message
+        assert codes(start(with_graphs(0.9, 0.6), version="0.19.1")) == set()
 
     def test_outside_the_budget_with_little_free(self) -> None:
         tight = with_graphs(1.0, 0.9, requested=77.9, utilization=0.974)

@@ -70,17 +70,33 @@ class TestSupport:
         assert "FLASH_ATTN_MLA supports UNIFORM_BATCH: FULL_AND_PIECEWISE keeps FULL graphs for decode" in text
 
     @pytest.mark.parametrize("name", ["A01", "A02"])
-    def test_nothing_is_said_of_a_backend_that_supports_all(self, name: str) -> None:
-        assert "supports" not in said(report(name))
+    def test_a_backend_that_supports_all_keeps_the_mode(self, name: str) -> None:
+        text = said(report(name))
+        assert "FLASH_ATTN supports ALWAYS with FlashAttention 3: FULL_AND_PIECEWISE stays as it is" in text
+        assert "Not taken before it" not in text
+
+    def test_why_the_first_backends_were_not_taken(self) -> None:
+        """Case A08: attention over multimodal prefixes leaves TRITON_ATTN."""
+        text = said(report("A08"))
+        assert "TRITON_ATTN supports ALWAYS" in text
+        assert (
+            "Not taken before it: FLASH_ATTN, FLASHINFER (no bidirectional attention over multimodal prefixes)" in text
+        )
 
     def test_of_a_hybrid_the_backend_that_decides_is_named(self) -> None:
         text = said(report("A12"))
         assert "GDN_ATTN supports UNIFORM_BATCH" in text
         assert "FLASH_ATTN supports" not in text
 
-    def test_nor_without_a_plan(self) -> None:
+    def test_without_a_plan_what_does_not_depend_on_the_gpu(self) -> None:
         (found,) = analyse(public("A07"), None)
-        assert "supports" not in said(found)
+        assert "FLASH_ATTN_MLA supports UNIFORM_BATCH: FULL graphs for decode, with drafts as well" in said(found)
+
+    def test_without_a_plan_not_of_a_hybrid_nor_of_what_depends_on_it(self) -> None:
+        """Other layers of a hybrid may support less; FlashInfer's level goes by the GPU."""
+        for name in ("A12", "A16"):
+            (found,) = analyse(public(name), None)
+            assert "supports" not in said(found)
 
 
 class TestSecondsOfCapture:

@@ -22,13 +22,14 @@ WANTED = re.compile(
     rb"|Value error, |Assertion failed, |\[type=\w+, input_value="
     # The banner's blocks, as such and as JSON writes them; a server without the banner; arguments; engines.
     rb"|\xe2\x96|\\u25[89]|LLM (?:API )?server|LLM \(v|-default args|V[01] LLM engine|Resolved arch"
-    rb"|Using (?:max|[A-Z]|\w+ (?:attention )?backend)|_num_batched_tokens|Defaulting"
+    rb"|Using (?:max|[A-Z]|\w+ (?:attention )?backend)|_num_batched_tokens|Defaulting|resolved query"
     # Memory, graphs, the KV cache.
     rb"|GiB|Free memory|Memory profiling|Requested memory|Total non"
     rb"|CUDA ?[Gg]raph|Capturing|Graph capturing|KV cache (?:size|layout|memory)|Maximum concurrency"
     rb"|_gpu_blocks|Auto-fit|Setting |Padding mamba"
     # Times and the end of the start.
-    rb"|Loading weights|Model loading|Compiling a|Initial (?:profiling|free)|\.compile (?:took|and)|\(profile, create"
+    rb"|Loading weights|Model loading|Compiling a|Initial (?:profiling|free)"
+    rb"|\.compile (?:took|takes|and)|\(profile, create"
     rb"|Dynamo bytecode|Directly load|Application startup|Starting vLLM|Uvicorn running"
     rb"|EngineCore (?:failed|enc)|WorkerProc failed"
     # The platform, and the end of a server.

@@ -39,6 +39,7 @@ def of_server(notes: StartNotes, shape: str, values: dict[str, int | float | str
             "dynamo",
             "compile",
             "compile_and_run",
+            "compile_range",
             "warm-up",
             "L3",
             "L16",
@@ -54,4 +55,6 @@ _FIRST = {
     "batched": ("max_num_batched_tokens", "tokens"),
     "seqs": ("max_num_seqs", "seqs"),
     "platform": ("platform_plugin", "plugin"),
+    "flash": ("flash_version", "version"),
+    "kernels": ("decode_kernels", "kernels"),
 }

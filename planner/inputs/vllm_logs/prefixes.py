@@ -15,10 +15,11 @@ PROCESS = re.compile(
 """Put by the process on all it prints; in 0.33 by the logger, on its lines alone. Older: (VllmWorker rank=0 pid=1)."""
 
 HEAD = re.compile(
-    r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL) (?P<time>[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}) "
-    r"\[?(?P<file>[\w./<>-]{1,160}):(?P<line>[0-9]{1,6})\] ?"
+    r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL) "
+    r"(?:(?P<time>[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}) \[?(?P<file>[\w./<>-]{1,160})|\[\w{1,80}\.py)"
+    r":(?P<line>[0-9]{1,6})\] ?"
 )
-"""The same in all releases since 0.5; before 0.8 without the first bracket."""
+"""The same in all releases since 0.5; before 0.8 without the first bracket. A quoted line may lack its date."""
 
 ANY_LEVEL = re.compile(r"(?:^|[\s\[|])(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL)(?:[\]:|,\s]|$)")
 GENERIC = ("Worker", "VllmWorker", "RayWorkerWrapper", "RayWorkerProc", "MainProcess", "pid")
@@ -89,7 +90,7 @@ def split(bare: Bare, lead: str = "") -> Iterator[Printed]:
         before = (first if index == 0 else "") + text[starts[index] : head.start()]
         process = _last_process(before[-400:]) or outer
         message, torn = text[head.end() : end], _is_torn(before[-400:])
-        yield Printed(message, process, head["level"], head["time"], True, bare.source, torn)
+        yield Printed(message, process, head["level"], head["time"] or "", True, bare.source, torn)
 
 
 def _start_of(text: str, head: int, floor: int) -> int:

@@ -50,6 +50,7 @@ FIELDS: dict[str, dict[str, str]] = {
         "suggested": "suggested_kv_bytes",
         "suggested_full": "suggested_kv_bytes_full",
         "kv": "kv_bytes",
+        "kv_bytes": "kv_bytes",
     },
     "L19": {"kv_reduced": "kv_after_reserve_bytes"},
     "L22": {"free": "free_bytes", "kv": "kv_bytes"},
@@ -96,7 +97,7 @@ class RankNotes:
     def read(self, shape: str, values: dict[str, Value], place: Place) -> bool:
         """Takes what a line says of this rank; False where it says nothing of a rank."""
         for key, name in FIELDS.get(shape, {}).items():
-            if key in values:
+            if key in values and not (shape == "L12" and key == "kv_bytes" and name in self.values):
                 self.put(name, values[key], place)
         if shape == "sample" and len(self.samples) < MAX_ITEMS:
             mode = str(values["mode"])

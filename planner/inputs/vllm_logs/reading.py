@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
+import io
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
 from ...errors import InputError
 from ...startup import reprs
-from ...startup.record import Place, StartupLog
+from ...startup.record import Place, Start, StartupLog
 from . import bars, names, starts
-from .clock import seconds_between
 from .lines import LIMIT, Line, Splitter
 from .of_server import of_server
+from .parts import parts, put
 from .prefixes import Printed, split
-from .quoted import REMARK, quoted
+from .quoted import MOST_LINES, REMARK, REMARK_OF_PARTS, is_words, quoted, warnings
 from .recognise import downgrade, find, recognise
 from .serving import is_dead, is_of_a_step
 from .shapes import Read, Unfit
-from .start_notes import MAX_RANKS, StartNotes, key_of
+from .start_notes import StartNotes, key_of
 from .streams import Source, chunks
+from .timing import timed
 from .tracebacks import Failure, exception, function_in, is_frame, step_in
 from .wrapping import Bare, Unwrapper
 
@@ -33,7 +35,7 @@ MAX_REMARKS = 20
 SECRET = ("api_key", "hf_token", "ssl_keyfile_password")
 PHASES = {"L1": "load", "weights": "weights", "L4": "profile", "L10": "capture", "L21": "init engine"}
 PHASES |= {"dynamo": "dynamo", "compile": "compile", "compile_and_run": "compile", "warm-up": "warm-up"}
-GRAPH_ESTIMATE = "graph estimate"
+PHASES |= {"compile_range": "compile range"}
 ESTIMATES = {"L8": "1", "L9": "0"}
 MESSAGE_LEVELS = ("WARNING", "ERROR", "CRITICAL")
 
@@ -49,12 +51,17 @@ def read_log(path_or_stream: Source, tap: Tap | None = None) -> StartupLog:
     """What the log says of each start of vLLM in it, by process. Constant memory; a log may have any size.
 
     Args:
-        path_or_stream: a path, "-" for standard input, or an open stream of bytes or text; plain, gzip or zstd.
+        path_or_stream: a path, "-" for standard input, or an open stream of bytes or text; plain, gzip or zstd. Words
+            that are no file are read as a few lines of a log, where they say something.
         tap: what else listens.
 
     Raises:
         InputError: CG986 the log cannot be read, CG987 it is not text, CG988 zstd without a reader.
     """
+    if isinstance(path_or_stream, str) and is_words(path_or_stream):
+        found = read_log(io.StringIO(path_or_stream))
+        if found.starts:
+            return found
     remarks: list[str] = []
     reading = _Reading()
     splitter = Splitter()
@@ -64,8 +71,11 @@ def read_log(path_or_stream: Source, tap: Tap | None = None) -> StartupLog:
         reading.line(line)
         splitter.everything = bool(reading.unwrapper.parts)
     reading.rest()
-    if reading.take_quoted(splitter.beginning()):
+    text = splitter.beginning()
+    if reading.take_quoted(text):
         remarks.append(REMARK)
+    elif reading.take_parts(text):
+        remarks.append(REMARK_OF_PARTS)
     reading.unnamed()
     counts = splitter.counts
     if counts.first_is_binary and not reading.starts.kept:
@@ -88,7 +98,7 @@ def read_log(path_or_stream: Source, tap: Tap | None = None) -> StartupLog:
     if dropped := sum(notes.dropped for notes in reading.starts.kept):
         remarks.append(f"{dropped} further messages or ranks were left out")
     return StartupLog(
-        reading.starts.built(counts.lines),
+        reading.built(counts.lines),
         counts.lines,
         reading.not_recognised,
         tuple(reading.examples),
@@ -114,6 +124,8 @@ class _Reading:
     replaced: int = 0
     number: int = 0
     requests: int = 0
+    told: set[int] = field(default_factory=set)  # Of the first lines those with a value, or not recognised.
+    has_heads: bool = False
 
     def line(self, line: Line) -> None:
         text = line.data.decode("utf-8", "replace")
@@ -138,13 +150,45 @@ class _Reading:
 
     def take_quoted(self, text: str) -> bool:
         """Takes errors without the name of an exception, where the text has nothing else of vLLM."""
-        if self.not_recognised or any(notes.has_values or notes.failures.found for notes in self.starts.kept):
-            return False
         errors = quoted(text)
+        known = any(notes.is_opened or notes.failures.found or notes.is_up for notes in self.starts.kept)
+        if known or (errors and self.has_heads):
+            return False
         for number, line in errors:
-            self.number = number
+            self._forget(number)
             self._failed(self._notes(Printed(line)), Failure(line, number, "", False))
         return bool(errors)
+
+    def take_parts(self, text: str) -> bool:
+        """Takes the values of a few lines that were quoted in part, or in an older wording, without vLLM's head."""
+        if self.has_heads or any(notes.is_opened or notes.failures.found for notes in self.starts.kept):
+            return False
+        taken = False
+        for number, line, values in parts(text):
+            if number in self.told and not any(place.line == number for place in self.examples):
+                continue
+            taken = True
+            self._forget(number)
+            put(values, self._notes(Printed(line)), self._place(line))
+        for number, line in warnings(text):
+            if number not in self.told:
+                self.number, taken = number, True
+                self._message(Printed(line, level="WARNING"))
+        return taken
+
+    def _forget(self, number: int) -> None:
+        """Goes to a line that is read after all, and was told as not recognised."""
+        kept = [place for place in self.examples if place.line != number]
+        self.not_recognised -= len(self.examples) - len(kept)
+        self.number, self.examples = number, kept
+
+    def built(self, lines: int) -> tuple[Start, ...]:
+        """The starts; that of a few lines without the beginning of one is a part."""
+        found = self.starts.built(lines)
+        kept = self.starts.kept
+        if lines > MOST_LINES or len(found) != 1 or kept[0].is_opened or kept[0].is_up or kept[0].has_served:
+            return found
+        return (replace(found[0], is_part=True),)
 
     def unnamed(self) -> None:
         """Values of several ranks without a name are no one's."""
@@ -171,11 +215,14 @@ class _Reading:
         if "hutting down" in message or "[shutdown]" in message:
             notes = self._notes(printed)
             notes.serving.stops(message, notes.failures.fatal is not None)
+        self.has_heads = self.has_heads or printed.has_head
         read = recognise(message) if printed.has_head else find(message)
         if isinstance(read, Read) and is_cut and message[-1:].isdigit():
             read = Unfit(read.shape)  # The log ends within the number, for all one can see.
         if isinstance(read, Read) and printed.is_torn:
             read = Unfit(read.shape)
+        if read is not None and self.number <= MOST_LINES:
+            self.told.add(self.number)
         if isinstance(read, Read):
             self._read(read, printed)
         elif isinstance(read, Unfit):
@@ -312,7 +359,7 @@ class _Reading:
         self._survived(notes, printed)
         if shape in PHASES:
             notes.phase(PHASES[shape], float(values["seconds"]), printed.process)
-        self._timed(notes, shape, printed)
+        timed(notes, shape, values, printed)
         if shape in ESTIMATES:
             notes.environment.setdefault("VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS", ESTIMATES[shape])
         if shape == "fatal":
@@ -321,16 +368,6 @@ class _Reading:
             is_of_rank = notes.rank(printed.process).read(shape, values, place)
             if is_of_rank and printed.process is None:
                 notes.unnamed(place)
-
-    def _timed(self, notes: StartNotes, shape: str, printed: Printed) -> None:
-        """Parts of the start whose seconds no line says: they are the time between two of them."""
-        key = key_of(printed.process)
-        if shape == "L6" and printed.time and len(notes.profiled_at) < MAX_RANKS:
-            notes.profiled_at[key] = printed.time
-        elif shape == "L7" and (taken := seconds_between(notes.profiled_at.get(key, ""), printed.time)):
-            notes.phase(GRAPH_ESTIMATE, taken, printed.process)
-        elif shape == "ready" and notes.seconds is None:
-            notes.seconds = seconds_between(notes.began, printed.time)
 
     def _survived(self, notes: StartNotes, printed: Printed) -> None:
         """An exception of a process that goes on was not its end."""

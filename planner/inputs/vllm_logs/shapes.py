@@ -17,6 +17,8 @@ _COUNT = r"[0-9]{1,3}(?:,[0-9]{3}){1,5}|[0-9]{1,18}"
 UNITS: dict[str, tuple[str, Callable[[str], Value]]] = {
     # Rounded by vLLM to two decimals, so within 0.005 GiB of the truth.
     "gib": (_GIB, lambda text: round(float(text) * GIB)),
+    # As releases before 0.13 print the weights.
+    "exactgib": (r"[0-9]{1,7}\.[0-9]{3,4}", lambda text: round(float(text) * GIB)),
     "mib": (r"-?[0-9]{1,9}\.[0-9]{2}", lambda text: round(float(text) * MIB)),
     "bytes": (r"-?[0-9]{1,18}", int),
     "count": (_COUNT, lambda text: int(text.replace(",", ""))),
@@ -39,7 +41,7 @@ class Shape:
         id: name of the shape; L and a number where the reference on memory lists it.
         form: the message, fields as {name:unit}; a part in [[ ]] may be missing.
         since, until: releases that print it so; "" for until: still in 0.33.0. Since: of those that cgplan knows, but
-            for lines of engine V0.
+            for lines that only older ones print.
     """
 
     id: str

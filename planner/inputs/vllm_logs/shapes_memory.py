@@ -35,6 +35,12 @@ SHAPES = (
     Shape("L1", "Model loading took {weights:gib} GiB memory and {seconds:seconds} seconds"),
     Shape("L1", "Model loading took {weights:gib} GiB and {seconds:seconds} seconds", until="0.27.1"),
     Shape(
+        "L1",
+        "Model loading took {weights:exactgib} GiB[[ memory]] and {seconds:seconds} seconds",
+        since="0.7.0",
+        until="0.12.0",
+    ),
+    Shape(
         "L2",
         "Initial free memory: {free:gib} GiB; Requested memory: {utilization:ratio} (util), {requested:gib} GiB",
     ),
@@ -112,6 +118,17 @@ SHAPES = (
         + "{weights:gib} GiB for weight, "
         + _L12_END.replace("{non_torch}", "{non_torch:gib} GiB for non-torch memory, "),
         until="0.26.0",
+    ),
+    Shape(
+        "L12",
+        _L12
+        + "{weights:gib} GiB for weight, {activation:gib} GiB for peak activation, {non_torch:gib} GiB for non-torch"
+        " memory, and {graph_actual:gib} GiB for CUDAGraph memory. Replace gpu_memory_utilization config with"
+        " `--kv-cache-memory={suggested:bytes}`[[ ({suggested_gib:gib} GiB)]] to fit into requested memory, or"
+        " `--kv-cache-memory={suggested_full:bytes}`[[ ({suggested_full_gib:gib} GiB)]] to fully utilize gpu memory."
+        " Current kv cache memory in use is {kv_bytes:bytes} bytes.",
+        since="0.10.2",
+        until="0.11.0",
     ),
     Shape(
         "L12",

@@ -27,12 +27,32 @@ SHAPES = (
     Shape("L20", "Using {backend:word} backend out of potential backends: {others:text}."),
     Shape("L20", "Using {backend:word} backend (selected via --attention-backend)."),
     Shape("L20", "Using AttentionBackendEnum.{backend:word} backend."),
+    Shape("flash", "Using FlashAttention version {version:count}"),
+    Shape(
+        "kernels",
+        "FlashInfer resolved query dtypes: prefill={prefill:word}, decode={decode:word}, decode_backend={kernels:word},"
+        " kv_cache_dtype={cache:word}, arch={arch:word}",
+        since="0.25.1",
+    ),
     Shape("L25", "Using V2 Model Runner"),
     Shape("platform", "Platform plugin {plugin:word} is activated"),
     Shape("weights", "Loading weights took {seconds:seconds} seconds"),
     Shape("dynamo", "Dynamo bytecode transform time: {seconds:seconds} s"),
     Shape("dynamo", "[{tag:word}] Dynamo bytecode transform time: {seconds:seconds} s", since="0.32.0"),
     Shape("compile", "torch.compile took {seconds:seconds} s in total"),
+    Shape("compile", "torch.compile takes {seconds:seconds} s in total", since="0.8.0", until="0.18.0"),
+    Shape("compile_range", "Compiling a graph for compile range {range:text} takes {seconds:seconds} s"),
+    Shape(
+        "compile_range",
+        "[{tag:word}] Compiling a graph for compile range {range:text} takes {seconds:seconds} s",
+        since="0.32.0",
+    ),
+    Shape(
+        "compile_range",
+        "Compiling a graph for general shape takes {seconds:seconds} s",
+        since="0.8.0",
+        until="0.13.0",
+    ),
     Shape(
         "compile",
         "[{tag:word}] torch.compile took {seconds:seconds} s in total",

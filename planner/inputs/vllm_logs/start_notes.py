@@ -35,7 +35,8 @@ class StartNotes:
         dropped: messages, ranks and phases beyond the limits.
         openings: of each kind of line that a start has once, the process and the text of the latest.
         began: the time of its first line, as printed; seconds: from there until the server listened.
-        profiled_at: of each process, when it began to capture graphs for the estimate.
+        profiled_at: of each process, when it began to capture graphs for the estimate; sized_at: when it had said what
+            is left for the KV cache.
         loose: the first places of values that no process put its name to; loose_lines: how many there were.
     """
 
@@ -67,6 +68,7 @@ class StartNotes:
     began: str = ""
     seconds: float | None = None
     profiled_at: dict[Key, str] = field(default_factory=dict)
+    sized_at: dict[Key, str] = field(default_factory=dict)
     loose: list[Place] = field(default_factory=list)
     loose_lines: int = 0
 
@@ -223,6 +225,8 @@ class StartNotes:
             derived_max_model_len=self.values.get("derived_max_model_len"),
             platform_plugin=self.values.get("platform_plugin"),
             seconds=self.seconds,
+            flash_version=self.values.get("flash_version"),
+            decode_kernels=self.values.get("decode_kernels"),
         )
 
     def _number(self, name: str, other: Any = None) -> int | None:
@@ -235,9 +239,19 @@ class StartNotes:
         named = (
             Phase("load", phase.seconds, phase.rank) if phase.name == "weights" else phase
             for phase in self.phases
-            if not (loaded and phase.name == "weights")
+            if not (loaded and phase.name == "weights") and phase.name != "compile range"
         )
-        return tuple(named)
+        return (*named, *self._compiled())
+
+    def _compiled(self) -> list[Phase]:
+        """Compilation by the lines of its ranges, where none has the total; it holds Dynamo's time."""
+        total = {phase.rank for phase in self.phases if phase.name == "compile"}
+        summed: dict[str, float] = {}
+        for phase in self.phases:
+            if phase.name in ("compile range", "dynamo") and phase.rank not in total:
+                summed[phase.rank] = summed.get(phase.rank, 0.0) + phase.seconds
+        ranges = {phase.rank for phase in self.phases if phase.name == "compile range"}
+        return [Phase("compile", seconds, rank) for rank, seconds in summed.items() if rank in ranges]
 
     def settle_engine(self) -> None:
         """Mode and sizes as the engine's line has them."""

@@ -77,7 +77,10 @@ def _opened(source: Source) -> Iterator[tuple[IO[Any], str]]:
             raise InputError(f"{name} is a device", code="CG986", where=name, fix="give a log file, or -")
         stream = path.open("rb", buffering=0)
     except (OSError, ValueError) as error:
-        raise cannot_read(error, name, "give a log file, or -", code="CG986") from None
+        fix = "give a log file, or -"
+        if len(name.split()) > 1:
+            fix += ", or the words of an error; a question goes to `cgplan explain`, a serve line to `cgplan check`"
+        raise cannot_read(error, name, fix, code="CG986") from None
     with stream:
         yield stream, name
 
