@@ -89,12 +89,14 @@ def _guarded(argv: Sequence[str]) -> int:
     as_json = _prints_json(pasted.split(argv)[0])
     try:
         own, line = pasted.split(argv)
+        if own[:1] == ["explain"] and line.words is not None:
+            own, line = [*own, *line.words], pasted.Pasted()  # words of a question
         words = normalise(own)
         if not words:
             return _start(line)
         return _invoke(current(words), line)
     except CgplanError as error:
-        return failures.report(error, as_json)
+        return failures.report(failures.with_command(error, argv), as_json)
     except failures.ClickException as error:
         return failures.report(failures.usage_error(error), as_json)
     except OSError:

@@ -36,8 +36,14 @@ _NAME = re.compile(r"[A-Za-z_./~].*[./]")
 _BETWEEN = re.compile(r"\s*,\s*|\s+")
 
 
+OF_EXPLAIN = ("--json", "--help", "-h")
+
+
 def normalise(argv: Sequence[str]) -> list[str]:
     """`argv` in the spelling that typer reads; what is after `--` stays as it is."""
+    if argv[:1] == ["explain"]:
+        # A question may speak of options: `explain --enable-lora slow`.
+        return [word if word in OF_EXPLAIN else word.lstrip("-") for word in argv]
     rest = list(argv)
     out: list[str] = []
     while rest:

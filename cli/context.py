@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from cgplan.inputs.launches.asked import Context
-from cgplan.releases import assume, canonical
+from cgplan.releases import assume, stand_in
 from cgplan.report.words import sentence
 
 from . import environment, machine, settings, values
@@ -54,6 +54,7 @@ def context_of(options: DeploymentOptions) -> Context:
         here=machine.Here(),
         assumptions=tuple(sentence(text) for text in assumptions),
         ignored=tuple(ignored),
+        said_release=options.vllm if _is_stood_in_for(options) else None,
     )
 
 
@@ -62,7 +63,15 @@ def _release(options: DeploymentOptions, assumptions: list[str]) -> str | None:
         release, assumed = assume(options.vllm, options.assume_release)
         assumptions[:0] = [assumed] if assumed is not None else []
         return release
-    return None if options.vllm is None else canonical(options.vllm)
+    if options.vllm is None:
+        return None
+    release, said = stand_in(options.vllm)
+    assumptions[:0] = [said] if said is not None else []
+    return release
+
+
+def _is_stood_in_for(options: DeploymentOptions) -> bool:
+    return options.vllm is not None and options.assume_release is None and stand_in(options.vllm)[1] is not None
 
 
 def _is_auto(max_model_len: str | None) -> bool:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable, Mapping
 
 from cgplan.errors import InputError, shorten
+from cgplan.releases import canonical
 
 READ = (
     "TORCH_COMPILE_DISABLE",
@@ -13,6 +14,8 @@ READ = (
     "VLLM_ALLOW_LONG_MAX_MODEL_LEN",
     "VLLM_BATCH_INVARIANT",
     "VLLM_DISABLE_SHARED_EXPERTS_STREAM",
+    "VLLM_ENABLE_STARTUP_PLAN",
+    "VLLM_FLASHINFER_WORKSPACE_BUFFER_SIZE",
     "VLLM_KV_CACHE_LAYOUT",
     "VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS",
     "VLLM_PP_LAYER_PARTITION",
@@ -87,7 +90,8 @@ def _ignored(env: Mapping[str, str], release: str) -> list[str]:
         return []
     from cgplan.check.environment_history import is_ignored
 
-    return [name for name in env if is_ignored(name, release)]
+    full = canonical(release)
+    return [name for name in env if is_ignored(name, full)]
 
 
 def _listed(names: Iterable[str]) -> str:

@@ -14,8 +14,6 @@ from .options import DeploymentOptions
 PACKAGES = ("aiter", "amx", "b12x", "hpc", "ray", "tokenspeed_mla")
 """Optional packages, and AMX, that unlock a backend or an executor."""
 
-OTHER_GPUS = "`cgplan gpus` lists those known, all of NVIDIA; Deployment(gpu=Gpu(...)) in Python describes another"
-
 OFFICIAL_IMAGE = "Software: the official CUDA image of the release, with FlashInfer; --software changes it."
 
 _OTHER_MAKER = re.compile(r"(amd|intel|instinct|radeon|mi[0-9]{2,3}|gfx|gaudi|hpu|arc|xpu|max|tpu|ascend|cpu|rx)", re.I)
@@ -28,21 +26,39 @@ def gpu_of(options: DeploymentOptions, fields: dict[str, Any], assumptions: list
     found = named_gpu(options)
     if found is None:
         found = _gpu_here(fields, assumptions)
+    from cgplan.releases.gpus import as_assumed
+
+    unnamed = as_assumed(found)
+    if unnamed:
+        assumptions.append(unnamed)
     memory = gpu_memory(options)
     return found if memory is None else found.model_copy(update={"memory_bytes": memory})
 
 
 def named_gpu(options: DeploymentOptions) -> Gpu | None:
-    """The GPU of --gpu."""
-    from cgplan.releases.gpus import gpu
+    """The GPU of --gpu: a name of the catalogue, or a compute capability beside --gpu-memory-bytes."""
+    from cgplan.releases.gpus import capability_of, gpu, gpu_of_capability, instead_of
 
     if options.gpu is None:
         return None
+    capability = capability_of(options.gpu)
+    if capability is not None:
+        memory = gpu_memory(options)
+        if memory is None:
+            raise InputError(
+                f"{shorten(options.gpu, 20)} is a compute capability, and does not say how large the GPU is",
+                code="CG904",
+                where="--gpu",
+                fix=f"add its memory as CUDA says it: --gpu {shorten(options.gpu, 20)} --gpu-memory-bytes 80GiB",
+            )
+        return gpu_of_capability(capability, memory)
     try:
         return gpu(options.gpu)
     except InputError as error:
         if _OTHER_MAKER.match(options.gpu):
-            error.fix = OTHER_GPUS
+            error.fix = instead_of(options.gpu)
+        else:
+            error.fix = f"{error.fix}; another GPU: --gpu sm90 with --gpu-memory-bytes"
         raise
 
 

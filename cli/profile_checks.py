@@ -114,10 +114,10 @@ def take_installed_release(options: DeploymentOptions) -> None:
         InputError: CG995, there is none that can be profiled, or --vllm names another.
     """
     from cgplan.memory.profile.vllm_engine import base_of, installed_version
-    from cgplan.releases import canonical
+    from cgplan.releases import stand_in
 
-    here = canonical(base_of(installed_version()))
-    if options.vllm is not None and canonical(options.vllm) != here:
+    here = stand_in(base_of(installed_version()))[0]
+    if options.vllm is not None and stand_in(options.vllm)[0] != here:
         raise InputError(
             f"--vllm says {options.vllm}, and vLLM {here} is installed",
             code="CG995",
@@ -136,14 +136,14 @@ def release_of_dry_run(options: DeploymentOptions) -> tuple[str, ...]:
     from importlib.metadata import PackageNotFoundError, version
 
     from cgplan.memory.profile.vllm_engine import base_of, installed_version
-    from cgplan.releases import canonical
+    from cgplan.releases import stand_in
 
     try:
         here = version("vllm")
     except PackageNotFoundError:
         here = ""
     if options.vllm is None and here:
-        options.vllm = canonical(base_of(installed_version()))
+        options.vllm = stand_in(base_of(installed_version()))[0]
         return (f"by the rules of the installed vLLM, {here}",)
     asked = ", as --vllm says" if options.vllm is not None else " (--vllm names another)"
     missing = f"vLLM {here} is installed here" if here else "vLLM is not installed here"

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cgplan import Deployment, ModelShape
 from cgplan.errors import CgplanError, InputError
-from cgplan.releases import assume
+from cgplan.releases import assume, stand_in
 from cgplan.report.words import sentence
 
 from . import environment, machine, no_effect, secrecy, settings, values
@@ -142,6 +142,9 @@ def deployment_of(options: DeploymentOptions, release: str | None = None) -> Ask
     if options.assume_release is not None:
         fields["vllm"], assumed = assume(options.vllm, options.assume_release)
         assumptions[:0] = [assumed] if assumed is not None else []
+    elif options.vllm is not None:
+        fields["vllm"], said = stand_in(options.vllm)
+        assumptions[:0] = [said] if said is not None else []
     fields["gpu"] = machine.gpu_of(options, fields, assumptions)
     fields["model"] = model = _model(options, assumptions)
     fields["software"] = machine.software_of(options, assumptions)
@@ -154,11 +157,25 @@ def deployment_of(options: DeploymentOptions, release: str | None = None) -> Ask
     if "speculative_config" in fields:
         settings.check_speculative(fields["speculative_config"], options)
     assumptions += no_effect.notes(fields, model)
+    _check_named(options, fields)
     deployment = Deployment(**fields)
     assumptions[of_environment:of_environment] = environment.notes(deployment.env, release or deployment.vllm)
     return Asked(
         deployment, tuple(sentence(text) for text in assumptions), tuple(ignored), model.name or "", fields["gpu"].name
     )
+
+
+def _check_named(options: DeploymentOptions, fields: dict[str, Any]) -> None:
+    """Drafts of MTP are a part of the model: the one that stands in where none is named says nothing of them."""
+    named = options.model if options.model is not None else options.model_tag
+    drafts = fields.get("speculative_config") or {}
+    if named is None and "mtp" in (options.spec_method, drafts.get("method")) and not drafts.get("model"):
+        raise InputError(
+            "drafts by mtp come from the model, and no model is named",
+            code="CG429",
+            where="--spec-method",
+            fix="name the model with --model",
+        )
 
 
 def _model(options: DeploymentOptions, assumptions: list[str]) -> ModelShape:
@@ -185,8 +202,12 @@ def _model(options: DeploymentOptions, assumptions: list[str]) -> ModelShape:
 
 
 def _stand_in(name: str, runner: str) -> NamedModel | None:
-    """The same model of the catalogue but for its organisation and the storage of its weights; None: there is none."""
-    from cgplan.inputs.served_model import named_model
+    """What stands in for a model that is neither here nor in the catalogue; None: the name tells too little.
+
+    That is the same model but for its organisation and the storage of its weights, one of the same family and size, or
+    for an embedding model anything that pools: it has the same graphs.
+    """
+    from cgplan.inputs.served_model import named_model, pools_by_name
 
     found = named_model(name, runner)
-    return found if found.like is not None else None
+    return found if found.like is not None or pools_by_name(name) else None

@@ -48,7 +48,7 @@ def command(
         typer.Option(
             "--batch",
             metavar="N ...",
-            help="How batches of N requests or tokens run.",
+            help="How batches of N requests or tokens run; 1-8 is 1 to 8.",
             rich_help_panel=OUTPUT,
             show_default=False,
         ),
@@ -83,14 +83,14 @@ def command(
 
 def _with_notes(resolution: Resolution, asked: Asked) -> Resolution:
     """With what was assumed and left out before vLLM's rules were asked."""
-    from cgplan.resolve.other_backend import full_for_decode, remedy
+    from cgplan.resolve.other_backend import cost_of_lower_mode, notes, remedy
 
-    gain = full_for_decode(asked.deployment, resolution)
     assumed = [*asked.assumptions, *_fallbacks(resolution), *resolution.assumptions]
     return replace(
         resolution,
         mode_fix=remedy(asked.deployment, resolution),
-        noted=(*resolution.noted, gain) if gain is not None else resolution.noted,
+        mode_cost=cost_of_lower_mode(asked.deployment, resolution),
+        noted=(*resolution.noted, *notes(asked.deployment, resolution)),
         assumptions=tuple(sentence(text) for text in assumed),
         not_modelled=tuple(sentence(text) for text in (*asked.ignored, *resolution.not_modelled)),
     )

@@ -11,7 +11,8 @@ from cgplan.report import registry
 from cgplan.report.rules import as_document
 
 from .output_options import JsonOption, MarkdownOption, check_one_form
-from .values import release
+from .streams import say
+from .values import release_and_note
 
 EPILOG = """\
 Examples:
@@ -49,8 +50,8 @@ def command(
 ) -> int:
     """List the rules: code, releases, what it says, and where it stands in vLLM's source."""
     check_one_form(as_json=as_json, as_markdown=as_markdown)
-    at = None if vllm is None else release(vllm, "--vllm")
-    added = None if since is None else release(since, "--since")
+    at = None if vllm is None else _release(vllm, "--vllm")
+    added = None if since is None else _release(since, "--since")
     found = registry.select(at, added, " ".join(words or []) or None)
     if as_json:
         print(json.dumps({"schema_version": 1, "rules": [as_document(rule) for rule in found]}))
@@ -59,3 +60,10 @@ def command(
     else:
         registry.show(found)
     return 0 if found else 1
+
+
+def _release(text: str, flag: str) -> str:
+    known, said = release_and_note(text, flag)
+    if said is not None:
+        say(said)
+    return known

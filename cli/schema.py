@@ -19,6 +19,7 @@ MODULES = {
     "logs": "report.logs_schema",
     "workload": "workload.document_schema",
     "tune": "workload.tune.tune_schema",
+    "tune-concurrency": "workload.tune.concurrency_schema",
     "sweep": "report.sweep_schema",
     "diff": "report.diff_schema",
     "backends": "report.backends_schema",
@@ -54,7 +55,8 @@ def command(
         typer.Argument(
             metavar="DOCUMENT",
             help="resolve, check, plan, profile (a measured record), profile-dry-run, logs, workload (steps), tune, "
-            "sweep (one record), diff, backends, rules, explain, models, gpus, or error (what --json prints on one).",
+            "tune-concurrency, sweep (one record), diff, backends, rules, explain, models, gpus, or error (what --json "
+            "prints on one).",
         ),
     ] = "resolve",
 ) -> int:

@@ -79,6 +79,8 @@ def command(
     starting: set[str] = set()
     with ExitStack() as opened:
         found = read_grid(grid)
+        for note in found.notes:
+            say(note)
         kept = _open_profiles(opened, measure)
         status = _swept(opened, found, output, csv, workers, ray, as_json, starting)
         if kept is not None and status == 0:

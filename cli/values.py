@@ -8,25 +8,33 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from cgplan.errors import InputError, shorten
-from cgplan.releases import SUPPORTED, canonical
+from cgplan.releases import SUPPORTED, stand_in
 
 _NUMBER = re.compile(r"[+-]?[0-9]+(_[0-9]+)*")
 _HUMAN = re.compile(r"([0-9]+(?:\.[0-9]+)?)([kmgtKMGT])")
 _DECIMAL = {"k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 _BINARY = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 _BETWEEN = re.compile(r"\s*,\s*|\s+")
+_SPAN = re.compile(r"([0-9]+)-([0-9]+)")
 MAX_DIGITS = 18
+MOST_IN_SPAN = 1024
 MAX_BATCH = 2**31 - 1
 
 
 def release(text: str, flag: str) -> str:
     """A release of vLLM that cgplan knows; 0.28 is its last patch."""
+    return release_and_note(text, flag)[0]
+
+
+def release_and_note(text: str, flag: str) -> tuple[str, str | None]:
+    """The release that answers for `text`, and what to say where it is another patch or build of that minor version."""
     try:
-        return canonical(text)
+        known, said = stand_in(text)
     except InputError as error:
         error.where = flag
-        error.fix = f"give one of {', '.join(SUPPORTED)}"
+        error.fix = f"give one of {(error.fix or '').partition('releases known: ')[2] or ', '.join(SUPPORTED)}"
         raise
+    return known, None if said is None else f"{flag}: {said.partition(': ')[2].partition(';')[0]}"
 
 
 def whole(text: str, flag: str) -> int:
@@ -80,12 +88,29 @@ def numbers(text: str, flag: str) -> tuple[int, ...]:
 
 
 def batches(texts: Iterable[str]) -> tuple[int, ...]:
-    """Batch sizes, each at least 1 and said once; several lists add up."""
-    found = [number for text in texts for number in numbers(text, "--batch")]
+    """Batch sizes, each at least 1 and said once; 1-8 is 1 to 8; several lists add up."""
+    found = [number for text in texts for number in _batches_of(text)]
     for number in found:
         if not 1 <= number <= MAX_BATCH:
             raise _bad(f"no batch has {number} requests or tokens", "--batch", f"give sizes from 1 to {MAX_BATCH}")
     return tuple(dict.fromkeys(found))
+
+
+def _batches_of(text: str) -> tuple[int, ...]:
+    items = _BETWEEN.split(text.strip().strip("[]").strip())
+    return numbers(",".join(_expanded(item) for item in items), "--batch")
+
+
+def _expanded(item: str) -> str:
+    """A span as the sizes in it; anything else as it is."""
+    bounds = _SPAN.fullmatch(item)
+    if bounds is None:
+        return item
+    first, last = (whole(bound, "--batch") for bound in bounds.groups())
+    if not first <= last < first + MOST_IN_SPAN:
+        fix = f"give the smaller one first, {MOST_IN_SPAN} sizes at most"
+        raise _bad(f"{shorten(item, 40)} is no span of batch sizes", "--batch", fix)
+    return ",".join(map(str, range(first, last + 1)))
 
 
 def level(text: str) -> int:

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from ..memory.request import MemoryRequest
     from ..trace import Finding
 
+PLAN = "plan"
+"""Name in a subject's cache of the plan that was made."""
 SUPERSEDED = ("CG511",)
 """What is said of a start whose memory is not known."""
 TOLD = {"CG507": ("CG520", "CG521", "CG522"), "CG509": ("CG520", "CG521", "CG522")}
@@ -44,6 +46,7 @@ def with_memory(subject: Subject, others: Sequence[Diagnostic]) -> list[Diagnost
         return [*others, diagnostic(error.code, "error", Hit(error.message, error.fix, place))]
     except InputError:
         return list(others)  # of the model is not known what a plan needs
+    subject.cache[PLAN] = made
     kept = [_advised(subject, one, made) for one in others if one.code not in SUPERSEDED]
     return [*kept, *_of_plan(subject, made, codes)]
 

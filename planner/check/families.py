@@ -15,6 +15,8 @@ FAMILIES = (
     "config_file",
     "tool_calls",
     "graph_modes",
+    "graph_metrics",
+    "context_parallel",
     "sizes",
     "coverage",
     "speculation",

@@ -4,9 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..resolve import Resolution, downgrade
+from ..resolve import Resolution, graph_gains
 from ..resolve.memory_deduction import graph_memory_deducted
-from ..resolve.other_backend import PIECEWISE_ASKED, full_for_decode, with_plain_cache
+from ..resolve.other_backend import (
+    DRAFTS_NEED,
+    NONE_ASKED,
+    PIECEWISE_ASKED,
+    drafts_need,
+    full_for_decode,
+    graphs_at_all,
+    with_plain_cache,
+)
 from ..trace import Finding, Rule
 from ..vocabulary import CUDAGraphMode
 from .alternatives import backend_flag, best_backend
@@ -105,6 +113,7 @@ def eager_alone(subject: Subject) -> Iterator[Hit]:
     deduction = graph_memory_deducted(d.model_copy(update={"enforce_eager": False}), subject.release, found.runner)
     if not deduction.deducted:
         message += f"; on {subject.release} that leaves the KV cache no more memory, as none was kept back for graphs"
+    message += f"; {graph_gains.quotation(d, graph_gains.ALL)}"
     yield Hit(
         message,
         "drop --enforce-eager; a short --cudagraph-capture-sizes saves memory and start-up time too",
@@ -126,6 +135,23 @@ def piecewise_asked(subject: Subject) -> Iterator[Hit]:
     yield Hit(finding.message, finding.fix, at, flag, edits, safe=False)
 
 
+@check(NONE_ASKED, "info")
+def none_asked(subject: Subject) -> Iterator[Hit]:
+    d, now = subject.deployment, subject.resolution
+    finding = graphs_at_all(d, now) if d is not None and now is not None and not d.enforce_eager else None
+    if finding is not None:
+        yield Hit(finding.message, finding.fix, subject.at("compilation_config", "optimization_level"))
+
+
+@check(DRAFTS_NEED, "info")
+def drafts_with_a_choice(subject: Subject) -> Iterator[Hit]:
+    d, now = subject.deployment, subject.resolution
+    finding = drafts_need(d, now) if d is not None and now is not None else None
+    if finding is not None:
+        at = subject.at("speculative_config", "spec_method", "spec_model", "spec_tokens")
+        yield Hit(finding.message, finding.fix, at)
+
+
 @says_more("CG203")
 def _eager(subject: Subject, finding: Finding) -> Hit | None:
     """CG240 or CG242 has said it."""
@@ -141,7 +167,7 @@ def _backend_lowers(subject: Subject, finding: Finding) -> Hit:
     chosen += related(subject, "each request of a decode batch has several tokens", "speculative_config", "spec_method")
     at = found_place(subject, finding.where) or (chosen[0].at if chosen else subject.start)
     chosen = tuple(one for one in chosen if one.at != at)
-    message = finding.message + _of_the_draft(found) + _first_lost(subject, finding.code)
+    message = finding.message + _of_the_draft(found)
     if better is None:
         fix = _with_plain_cache(subject) or f"no other backend of {subject.release} keeps it here"
         if finding.code == "CG330":
@@ -174,16 +200,6 @@ def _with_plain_cache(subject: Subject) -> str | None:
     """The remedy where a quantised KV cache excludes every backend that keeps the graphs."""
     d, now = subject.deployment, subject.resolution
     return None if d is None or now is None else with_plain_cache(d, now)
-
-
-def _first_lost(subject: Subject, code: str) -> str:
-    """That decode loses its FULL graphs, where it does, and what others measured of that."""
-    found = subject.resolution
-    if found is None or found.decode_mode is FULL or found.requested_mode.decode_mode is not FULL:
-        return ""
-    if found.decode_mode is not CUDAGraphMode.PIECEWISE:
-        return " Decode batches lose their FULL graphs."
-    return f" Decode batches lose their FULL graphs; measured elsewhere: {downgrade.MEASURED[code]}."
 
 
 @says_more("CG207", "CG208")

@@ -1,4 +1,4 @@
-"""The release of vLLM that an image's tag names, where cgplan does not know it."""
+"""The release of vLLM that an image's tag, or --vllm, names, where cgplan does not know it."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from .subject import Subject
 
 UNKNOWN_RELEASE = Rule(
     "CG955",
-    title="The image is of a release of vLLM that cgplan does not know.",
+    title="The image, or --vllm, names a release or a build of vLLM that cgplan does not know.",
     why="Options, defaults and graphs change from release to release; the rules of the nearest one known are a guess.",
-    example="image: vllm/vllm-openai:v0.10.2 is read by the rules of 0.19.1.",
+    example="vllm/vllm-openai:v0.10.2 is read by the rules of 0.19.1, --vllm 0.22.0 by those of 0.22.1.",
     instead="Name the release whose rules are to be taken with --vllm, or check with a cgplan that knows it.",
     source=OWN,
 )
@@ -28,8 +28,10 @@ def find_unknown_release(subject: Subject) -> Iterator[Hit]:
     if not subject.asked.release_assumed:
         return
     hints = subject.launch.hints
-    said = shorten(hints.release or "", 20)
-    at = Located(subject.launch.source, hints.release_span) if hints.release_span is not None else subject.start
+    named = subject.asked.context.said_release
+    said = shorten(named or hints.release or "", 40)
+    span = hints.release_span if named is None else None
+    at = Located(subject.launch.source, span) if span is not None else subject.start
     yield Hit(
         f"vLLM {said} is not known to cgplan; the line is read by the rules of {subject.release}, the nearest",
         f"--vllm names the release whose rules are to be taken: {SUPPORTED[0]} to {SUPPORTED[-1]}",

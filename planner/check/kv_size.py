@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..memory.budget.estimate_rules import SUGGESTED_TWICE
+from ..memory.budget.outside_rules import PLANNED_TWICE, STARTUP_PLAN
 from ..trace import Rule
 from .diagnostic import Hit
 from .memory import BYTES, UTILIZATION, deduction
@@ -12,15 +13,6 @@ from .places import related
 from .registry import check
 from .subject import Subject
 
-PLANNED_TWICE = Rule(
-    "CG526",
-    title="VLLM_ENABLE_STARTUP_PLAN stores a KV cache size that counts the graphs twice.",
-    why="The stored value is the one that the log suggests, see CG525; the next start has that much less KV cache.",
-    example="VLLM_ENABLE_STARTUP_PLAN=1 with 1 GiB of graphs: the second start has 1.15 GiB less KV cache.",
-    instead="Set --kv-cache-memory-bytes to what the first start printed behind `Available KV cache memory`.",
-    source="vllm/v1/worker/gpu_worker.py:1068",
-    since="0.27.1",
-)
 BYTES_WIN = Rule(
     "CG527",
     title="--kv-cache-memory-bytes decides the size of the KV cache; --gpu-memory-utilization then does not.",
@@ -47,13 +39,12 @@ def counted_twice(subject: Subject) -> Iterator[Hit]:
 @check(PLANNED_TWICE, "warning")
 def planned_twice(subject: Subject) -> Iterator[Hit]:
     d, taken = subject.deployment, deduction(subject)
-    name = "VLLM_ENABLE_STARTUP_PLAN"
-    if d is None or d.env.get(name) != "1" or subject.get(BYTES) or taken is None or not taken.deducted:
+    if d is None or d.env.get(STARTUP_PLAN) != "1" or subject.get(BYTES) or taken is None or not taken.deducted:
         return
     yield Hit(
         "from the second start on the KV cache is smaller by what the graphs take and 0.15 GiB",
         PLANNED_TWICE.instead,
-        subject.at_variable(name),
+        subject.at_variable(STARTUP_PLAN),
     )
 
 

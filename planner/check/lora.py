@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from ..errors import CgplanError
 from ..resolve import Resolution
@@ -65,7 +65,8 @@ def more_sets(subject: Subject) -> Iterator[Hit]:
     other = found.runner is Runner.V1 and one_set is not None and 0 < one_set.graph_count() < found.graph_count()
     yield Hit(
         f"{found.graph_count()} graphs are captured, {found.graph_count() / alone:.3g} times the {alone} without LoRA, "
-        f"and buffers for {found.lora.max_loras} adapters take {size / GIB:.2f} GiB of each GPU",
+        f"and capture takes longer by as much; buffers for {found.lora.max_loras} adapters take {size / GIB:.2f} GiB "
+        "of each GPU",
         f"{lower}; {fewer}: {trade}" if other else lower,
         subject.at("max_loras") or subject.at("enable_lora"),
     )
@@ -91,15 +92,15 @@ def more_cases_than_requests(subject: Subject) -> Iterator[Hit]:
     found = subject.resolution
     if found is None or found.lora is None or not _specialised(found) or found.max_num_seqs >= found.lora.max_loras:
         return
-    idle = sorted(set(found.lora.cases) - _used_cases(found))
+    idle = found.lora.idle_cases(found.max_num_seqs)
     count = _graphs_of(found, idle)
     if not count:
         return
     adapters = "adapter" if found.max_num_seqs == 1 else "adapters"
     yield Hit(
-        f"{count} of {found.graph_count()} graphs are captured for {_and(idle)} active adapters"
-        f"{_one_more(found, idle)}, "
-        f"and max_num_seqs {found.max_num_seqs} lets at most {found.max_num_seqs} {adapters} run",
+        f"{count} of {found.graph_count()} graphs are captured for {found.lora.in_words(idle)}, "
+        f"and max_num_seqs {found.max_num_seqs} lets at most {found.max_num_seqs} {adapters} run; memory and seconds "
+        "of capture go to them",
         f"drop --specialize-active-lora, or set --max-loras {found.max_num_seqs}",
         subject.at("specialize_active_lora"),
         edits=drop(subject, "specialize_active_lora"),
@@ -117,7 +118,7 @@ def many_cases(subject: Subject) -> Iterator[Hit]:
     alone = _graphs_of(found, [0])
     yield Hit(
         f"{found.graph_count()} graphs are captured, {alone} without LoRA and a set for each of "
-        f"{_and(list(found.lora.cases[1:]))} active adapters{_one_more(found, found.lora.cases)}",
+        f"{found.lora.in_words(found.lora.cases[1:])}",
         MANY_CASES.instead,
         subject.at("specialize_active_lora"),
         related=related(subject, "decides how many sets there are", "max_loras"),
@@ -129,25 +130,5 @@ def _specialised(found: Resolution) -> bool:
     return found.lora is not None and len(found.lora.cases) > 2 and found.graph_count() > 0
 
 
-def _used_cases(found: Resolution) -> set[int]:
-    """Captured numbers of adapters that some batch is served as: the next one at or above its own number."""
-    assert found.lora is not None
-    most = min(found.lora.max_loras, found.max_num_seqs)
-    cases = found.lora.cases
-    return {min(case for case in cases if case >= count) for count in range(most + 1)}
-
-
 def _graphs_of(found: Resolution, cases: list[int]) -> int:
     return sum(graph.num_active_loras in cases for graphs in found.captures.values() for graph in graphs)
-
-
-def _one_more(found: Resolution, cases: Sequence[int]) -> str:
-    """What the case of max_loras + 1 adapters is, where it is among these."""
-    assert found.lora is not None
-    last = found.lora.max_loras + 1
-    return f" ({last} is max_loras + 1)" if last in cases else ""
-
-
-def _and(numbers: list[int]) -> str:
-    texts = [str(number) for number in numbers]
-    return texts[0] if len(texts) == 1 else f"{', '.join(texts[:-1])} and {texts[-1]}"

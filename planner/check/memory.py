@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import floor
 
-from ..memory.budget.estimate_rules import GATED_DELTA
+from ..memory.budget.estimate_rules import ENCODER_GRAPHS, GATED_DELTA
+from ..memory.budget.outside_rules import HIGH, OUTSIDE, ROOM_FOR_GRAPHS, SWITCHED_OFF
 from ..releases import holds
 from ..resolve.memory_deduction import VARIABLE, Deduction, graph_memory_deducted
 from ..trace import Rule
@@ -20,13 +21,9 @@ GIB = 2**30
 UTILIZATION = "gpu_memory_utilization"
 BYTES = "kv_cache_memory_bytes"
 
-HIGH = 0.95
-"""Utilization from which on what is not counted has little room; nearly all public runs that ran out had more."""
 LEAST_SHARE = 0.02
 LEAST_BYTES = GIB // 2
 """Memory that capture needs beside a full KV cache, even where the graphs are counted."""
-ROOM_FOR_GRAPHS = GIB
-"""Graphs of a default grid take 0.5 to 1.9 GiB on large GPUs."""
 LOGIT_BYTES = 4
 GRAPH_BYTES = 18 * 2**20
 """Most that a graph took on average, of seven public runs with 102 graphs on H100s: 0.5 to 1.8 GiB in all."""
@@ -45,25 +42,6 @@ NO_MARGIN = Rule(
     example="0.98 on a laptop GPU with 22.4 GiB: 0.45 GiB are left, and capture runs out of memory.",
     instead="Use at most 0.98, and less on small GPUs.",
     source="vllm/v1/worker/gpu_worker.py:707-757",
-)
-OUTSIDE = Rule(
-    "CG521",
-    title="The graphs are not in the memory budget of this release, and little is left outside it.",
-    why="Until 0.19, and with runner V2 until 0.28, nothing is kept back for graphs; they are captured after the KV "
-    "cache has taken the budget. It is a warning where 18 MiB a graph, the sampler's logits and 0.5 GiB that are "
-    "taken before the start exceed what is left, else an information.",
-    example="0.95 on an H100 with 0.19.1 and 166 graphs: sampler warm-up runs out of memory.",
-    instead="Use vLLM's default of --gpu-memory-utilization, or capture fewer sizes.",
-    source="vllm/v1/worker/gpu_worker.py:707-757",
-    until="0.28.0",
-)
-SWITCHED_OFF = Rule(
-    "CG522",
-    title="The estimate of the graphs' memory is switched off, and little is left outside the budget.",
-    why="With VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS=0 the graphs come on top of --gpu-memory-utilization.",
-    example="VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS=0 with --gpu-memory-utilization 0.97.",
-    instead="Leave the variable unset, or lower --gpu-memory-utilization.",
-    source="vllm/v1/worker/gpu_worker.py:719-724",
 )
 RAISED = Rule(
     "CG523",
@@ -228,11 +206,7 @@ def unified(subject: Subject) -> Iterator[Hit]:
 
 @check(ENCODER, "warning")
 def encoder(subject: Subject) -> Iterator[Hit]:
-    d, found = subject.deployment, subject.resolution
-    if d is None or found is None or deduction(subject) is None:
-        return
-    counted = holds(subject.release, "0.23.0" if found.runner is Runner.V1 else "0.29.0")
-    if counted or not (d.compilation_config.cudagraph_mm_encoder and d.model.is_multimodal_model):
+    if not _has_encoder_graphs(subject) or deduction(subject) is None or _counts_encoder(subject):
         return
     yield Hit(
         "the graphs of the vision encoder take memory that is not kept back",
@@ -240,6 +214,31 @@ def encoder(subject: Subject) -> Iterator[Hit]:
         place_of(subject, "-cc.cudagraph_mm_encoder"),
         related=related(subject, "the budget without them", UTILIZATION),
     )
+
+
+@check(ENCODER_GRAPHS, "warning")
+def encoder_beside(subject: Subject) -> Iterator[Hit]:
+    if not _has_encoder_graphs(subject) or not _counts_encoder(subject):
+        return  # CG528 says more of older releases
+    yield Hit(
+        "the graphs of the vision encoder come on top of the decoder's; no plan holds them, and reports have some GiB",
+        ENCODER_GRAPHS.instead,
+        place_of(subject, "-cc.cudagraph_mm_encoder"),
+        related=related(subject, "the budget that has to hold them", UTILIZATION),
+    )
+
+
+def _has_encoder_graphs(subject: Subject) -> bool:
+    d = subject.deployment
+    if d is None or subject.resolution is None or d.enforce_eager:
+        return False
+    return bool(d.compilation_config.cudagraph_mm_encoder and d.model.is_multimodal_model)
+
+
+def _counts_encoder(subject: Subject) -> bool:
+    """Whether vLLM's estimate of the graphs has those of the encoder."""
+    assert subject.resolution is not None
+    return holds(subject.release, "0.23.0" if subject.resolution.runner is Runner.V1 else "0.29.0")
 
 
 @check(GATED_DELTA, "info")

@@ -21,10 +21,14 @@ UNKNOWN_NAME = Rule(
     why="Heads, layers, length and the kind of attention come from config.json, and cgplan downloads nothing. Another "
     "shape stands in; what vLLM would refuse of that one alone is no error.",
     example="vllm serve my-org/my-model: graphs as of a dense 8B decoder.",
-    instead="Give --model: the model's directory, its config.json, or a model of `cgplan models` with its shape.",
+    instead="Give --model: the model's directory, its config.json, or a model of `cgplan models` with its shape. For "
+    "memory `cgplan plan --weights-bytes` takes what its checkpoint has for each GPU.",
     source=OWN,
 )
-SAY_MODEL = "give --model DIR, config.json, or an id of `cgplan models`"
+SAY_MODEL = (
+    "give --model DIR, config.json, or an id of `cgplan models`; for memory `cgplan plan --weights-bytes` takes the "
+    "size of its weights"
+)
 
 
 @check(UNKNOWN_NAME, "info")

@@ -9,6 +9,7 @@ from ..errors import CgplanError, InputError, StartupError, clearly_nearest, sho
 from ..inputs.serve_args import parse_serve
 from ..inputs.serve_args_errors import ArgumentRefused
 from ..inputs.serve_args_flags import Flag, releases_with
+from ..inputs.serve_args_history import EARLIER, SHORT_HERE
 from ..inputs.serve_args_joined import split_joined, with_plain_dashes
 from ..inputs.serve_args_switches import switch_at
 from ..inputs.serve_args_values import means_nothing, next_choice
@@ -28,9 +29,11 @@ MEANS_THE_SAME = frozenset(
         "--guided-decoding-backend",
         "--override-pooler-config",
         "--log-config-file",
+        *EARLIER,
+        *SHORT_HERE,
     )
 )
-"""Removed options whose value means the same behind the option that took their place."""
+"""Options that are not there whose value means the same behind the option that took their place."""
 
 WITH_ITS_VALUE = {
     "--worker-use-ray": ("--distributed-executor-backend", "ray"),
@@ -213,7 +216,10 @@ def _unknown_option(subject: Subject, error: ArgumentRefused, index: int) -> Cha
     if use is not None and not _clashes(subject, use[1]):
         here = subject.flags.by_option.get(use[1].partition(".")[0])
         same = option in MEANS_THE_SAME or (flag is not None and here is not None and flag.dest == here.dest)
-        return Change((use[1] + rest, *subject.launch.texts[index + 1 : last]), index, last, same)
+        texts = (use[1] + rest, *subject.launch.texts[index + 1 : last])
+        if option in SHORT_HERE and len(texts) == 2:
+            texts = (f"{texts[0]}={texts[1]}",)
+        return Change(texts, index, last, same)
     if mean is not None:
         return Change((mean[1] + rest, *subject.launch.texts[index + 1 : last]), index, last, False)
     if "leave it out" in fix:

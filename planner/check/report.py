@@ -10,8 +10,9 @@ from ..errors import CgplanError
 from ..inputs.launches.asked import Asked
 from ..light_dataclass import dataclass
 from ..resolve import Resolution
-from . import capacity, resolved, starting
+from . import beyond, capacity, resolved, starting
 from .diagnostic import Diagnostic
+from .limits import Most, most_requests
 from .registry import SEVERITIES, run
 from .stand_ins import holds_of_any_model
 from .subject import subject_of
@@ -30,6 +31,7 @@ class Report:
         diagnostics: by place in the text, then by severity.
         resolution: what vLLM makes of it; None where it does not start.
         problem: why there is none, where the line itself is accepted.
+        most_requests: the largest max_num_seqs that starts, where a finding says that the one asked for does not.
         is_open: cgplan cannot tell whether it starts: the model is not known, or not modelled.
     """
 
@@ -38,6 +40,7 @@ class Report:
     resolution: Resolution | None
     problem: CgplanError | None = None
     is_open: bool = False
+    most_requests: Most | None = None
 
 
 def check_launch(asked: Asked) -> Report:
@@ -47,8 +50,11 @@ def check_launch(asked: Asked) -> Report:
     subject = subject_of(asked)
     found: dict[tuple[object, ...], list[Diagnostic]] = {}
     others = [*starting.refusals(subject), *resolved.findings(subject), *run(subject)]
+    others += _new(beyond.as_meant(subject, others), others)
+    others = [*beyond.with_later_release(subject, others), *_new(beyond.others(subject), others)]
+    together = beyond.spelling(others)
     for one in capacity.with_memory(subject, others):
-        one = usable(subject, one)
+        one = usable(subject, one, together)
         if asked.model_assumed and one.safe and one.edits and not holds_of_any_model(subject, one.code):
             one = replace(one, safe=False)  # another shape's facts change nobody's line
         same = found.setdefault((one.code, one.message, one.at.span if one.at is not None else None), [])
@@ -56,7 +62,14 @@ def check_launch(asked: Asked) -> Report:
             same.append(one)
     is_open = starting.is_open(subject)
     ordered = sorted((one for same in found.values() for one in same), key=_order)
-    return Report(asked, tuple(_first_of_those_alike(ordered)), subject.resolution, subject.problem, is_open)
+    most = most_requests(subject, ordered)
+    return Report(asked, tuple(_first_of_those_alike(ordered)), subject.resolution, subject.problem, is_open, most)
+
+
+def _new(found: Sequence[Diagnostic], others: Sequence[Diagnostic]) -> list[Diagnostic]:
+    """The findings that are not said already."""
+    said = {(one.code, one.message) for one in others}
+    return [one for one in found if (one.code, one.message) not in said]
 
 
 def _first_of_those_alike(found: Sequence[Diagnostic]) -> Iterator[Diagnostic]:

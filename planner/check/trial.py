@@ -24,7 +24,7 @@ def breaks(subject: Subject, edits: Sequence[TokenEdit]) -> bool:
     """Whether a line that starts no longer does, or is refused for more, once the edits are made."""
     if not edits:
         return False
-    after = _after(subject, edits)
+    after = with_edits(subject, edits)
     if len(after.asked.refused) > len(subject.asked.refused):
         return True
     return subject.problem is None and after.problem is not None
@@ -32,7 +32,7 @@ def breaks(subject: Subject, edits: Sequence[TokenEdit]) -> bool:
 
 def refused_for(subject: Subject, edits: Sequence[TokenEdit]) -> CgplanError | None:
     """Why vLLM refuses what these edits write, where it did not say so before; None: it takes it."""
-    after = _after(subject, edits)
+    after = with_edits(subject, edits)
     before = {(error.code, error.message) for error, _ in _refusals(subject)}
     for error, at in _refusals(after):
         if at is not None and at.span == EDITED and (error.code, error.message) not in before:
@@ -40,12 +40,16 @@ def refused_for(subject: Subject, edits: Sequence[TokenEdit]) -> CgplanError | N
     return None
 
 
-def usable(subject: Subject, one: Diagnostic) -> Diagnostic:
-    """A finding without a change that vLLM would refuse for what it writes."""
+def usable(subject: Subject, one: Diagnostic, together: Sequence[TokenEdit] = ()) -> Diagnostic:
+    """A finding without a change that vLLM would refuse for what it writes.
+
+    Args:
+        together: edits that are tried as one where the finding's are among them.
+    """
     edits = [edit for edit in one.edits if isinstance(edit, TokenEdit)]
     if one.code == TAKEN_APART or not one.code.startswith(OF_THE_LINE) or not any(edit.texts for edit in edits):
         return one
-    error = refused_for(subject, edits)
+    error = refused_for(subject, together if all(edit in together for edit in edits) else edits)
     if error is None:
         return one
     fix = f"as {one.flag} it is refused too: {error.message}" if one.flag else error.fix or one.fix
@@ -58,10 +62,11 @@ def _refusals(subject: Subject) -> Iterator[tuple[CgplanError, Located | None]]:
         yield subject.problem, place_of(subject, subject.problem.where)
 
 
-def _after(subject: Subject, edits: Sequence[TokenEdit]) -> Subject:
+def with_edits(subject: Subject, edits: Sequence[TokenEdit]) -> Subject:
+    """The launch with the edits made. Tokens that stay keep their places; their indices move."""
     key = f"after {edits!r}"
     if key not in subject.cache:
-        subject.cache[key] = subject_of(ask(_edited(subject.launch, edits), _context(subject.asked)))
+        subject.cache[key] = subject_of(ask(_edited(subject.launch, edits), context_of(subject.asked)))
     found: Subject = subject.cache[key]
     return found
 
@@ -73,7 +78,7 @@ def _edited(launch: Launch, edits: Sequence[TokenEdit]) -> Launch:
     return replace(launch, tokens=tuple(tokens))
 
 
-def _context(asked: Asked) -> Context:
+def context_of(asked: Asked) -> Context:
     """Where and what the line was read for; what was looked up once is not again."""
     context = asked.context._replace(release=asked.release, here=None)
     if asked.served is None:

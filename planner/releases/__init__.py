@@ -38,6 +38,11 @@ SUPPORTED = (
     "0.33.0",
 )
 """Releases that cgplan answers for: the last patch of each minor version."""
+OLDER_MEMORY = (
+    "before 0.20.2 the graphs' memory comes on top of --gpu-memory-utilization, so it must fit in what that leaves; "
+    "before 0.19 too, as far as known, and the log may have no estimate of it"
+)
+"""What differs for memory in releases older than those known."""
 
 
 @cache
@@ -90,12 +95,45 @@ def canonical(release: str) -> str:
             if wanted.release[:2] == version.release[:2] and (len(wanted.release) == 2 or wanted == version):
                 return known
     near = nearest(text)
+    older = f"; {OLDER_MEMORY}" if wanted is not None and wanted.release < _key(SUPPORTED[0])[:2] else ""
     raise InputError(
         f"vLLM release {text[:40]!r} is not known to cgplan; the nearest is {near}",
         code="CG801",
         where="--vllm",
-        fix=f"--assume-release {near} answers by its rules; releases known: {', '.join(SUPPORTED)}",
+        fix=f"--assume-release {near} answers by its rules; releases known: {', '.join(SUPPORTED)}{older}",
     )
+
+
+def stand_in(release: str) -> tuple[str, str | None]:
+    """The supported release that answers for `release`, and what to say of it in one line; None: it is that very one.
+
+    Another patch (0.22.0) of a minor version that is known, or a build of it (0.29.1rc1.dev339, 0.29.0+cu130), goes by
+    the one known.
+
+    Raises:
+        InputError: CG801, its minor version is not known.
+    """
+    try:
+        return canonical(release), None
+    except InputError:
+        near = nearest(release)
+        if not _is_of_minor(release, near):
+            raise
+    if release.removeprefix("v").partition("+")[0] == near:
+        return near, None
+    shown = release[:40]
+    return near, f"vLLM: {shown} goes by the rules of {near}, the nearest release known; --assume-release takes others"
+
+
+def _is_of_minor(release: str, known: str) -> bool:
+    """Whether `release` is a patch or a build of the same minor version as `known`."""
+    from packaging.version import InvalidVersion, Version
+
+    try:
+        wanted = Version(release.removeprefix("v")) if isinstance(release, str) and len(release) <= 80 else None
+    except InvalidVersion:
+        return False
+    return wanted is not None and wanted.epoch == 0 and wanted.release[:2] == _key(known)[:2]
 
 
 def is_known(release: str) -> bool:

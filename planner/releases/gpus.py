@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from difflib import get_close_matches
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -36,6 +37,59 @@ def gpu(name: str) -> Gpu:
             fix=did_you_mean(name, known) or _somewhat_like(name),
         )
     return _gpu(entry)
+
+
+UNNAMED = "a GPU of compute capability"
+"""How the name of a GPU begins of which no more is known than that and its memory."""
+_CAPABILITY = re.compile(r"(?:sm[ _-]?|cc[ _-]?)([0-9]{1,2})\.?([0-9])a?|([0-9]{1,2})\.([0-9])", re.I)
+MADE_BY_OTHERS = {"mi210": 64, "mi250": 64, "mi250x": 64, "mi300x": 192, "mi325x": 256, "mi350x": 288, "mi355x": 288}
+"""GiB of one device by AMD's data sheets; of MI250 one of its two dies."""
+
+
+def capability_of(name: str) -> tuple[int, int] | None:
+    """The compute capability that a name such as sm90, sm_120 or 9.0 means; None: it means none."""
+    found = _CAPABILITY.fullmatch(name.strip())
+    if found is None:
+        return None
+    major, minor = found.group(1) or found.group(3), found.group(2) or found.group(4)
+    return int(major), int(minor)
+
+
+def gpu_of_capability(capability: tuple[int, int], memory_bytes: int) -> Gpu:
+    """A GPU that the catalogue lacks; multiprocessors are those of its GPU of that capability with the nearest memory.
+
+    Raises:
+        InputError: CG904, the catalogue has no GPU of the capability.
+    """
+    alike = [record for record in _entries() if tuple(record["capability"]) == capability]
+    if not alike:
+        known = sorted({tuple(record["capability"]) for record in _entries()})
+        raise InputError(
+            f"no GPU of compute capability {capability[0]}.{capability[1]} is known",
+            code="CG904",
+            where="--gpu",
+            fix=f"give one of {', '.join(f'sm{major}{minor}' for major, minor in known)}, or a name of `cgplan gpus`",
+        )
+    nearest = min(alike, key=lambda record: abs(record["memory_bytes"] - memory_bytes))
+    named = f"{UNNAMED} {capability[0]}.{capability[1]}"
+    return _gpu(nearest).model_copy(update={"name": named, "memory_bytes": memory_bytes})
+
+
+def as_assumed(found: Gpu) -> str:
+    """What is assumed of a GPU that the catalogue lacks; "": it has it."""
+    if not found.name.startswith(UNNAMED):
+        return ""
+    return (
+        f"GPU: {found.sm_count} multiprocessors, as the catalogue's GPU of that capability with the nearest memory has;"
+        " --gpu-memory-bytes is taken for what CUDA says."
+    )
+
+
+def instead_of(name: str) -> str:
+    """What to give in the place of a GPU by another maker than NVIDIA."""
+    size = MADE_BY_OTHERS.get(_fold(name).removeprefix("amd").removeprefix("instinct"))
+    beside = f"--gpu sm90 --gpu-memory-bytes {size}GiB" if size else "--gpu sm90 with --gpu-memory-bytes"
+    return f"NVIDIA's alone are known; {beside} plans with the kernels of a Hopper GPU, and check needs no --gpu"
 
 
 def _somewhat_like(name: str) -> str:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from ..resolve.coverage import tokens_of
 from ..resolve.graphs import Batch
+from ..resolve.padding import over_batch
 from ..resolve.resolution import Resolution
 
 
@@ -20,6 +21,7 @@ class BatchAnswer(NamedTuple):
         mode: FULL, PIECEWISE or NONE; None: the scheduler never makes such a batch.
         padded: tokens that the step computes, or None where it never runs.
         waste: share of the step that is padding, 0 to below 1.
+        over_batch: the same padding over the tokens of the batch: 9 run as 16 are 0.4375 of the step and 0.7778 here.
         why_not: why it never runs, or None.
     """
 
@@ -30,6 +32,7 @@ class BatchAnswer(NamedTuple):
     padded: int | None
     waste: float
     why_not: str | None = None
+    over_batch: float = 0.0
 
 
 def answers(resolution: Resolution, sizes: Iterable[int]) -> Iterator[BatchAnswer]:
@@ -61,4 +64,5 @@ def _mixed(resolution: Resolution, size: int) -> BatchAnswer:
 def _answer(resolution: Resolution, kind: str, size: int, batch: Batch) -> BatchAnswer:
     found = resolution.dispatch_batch(batch)
     waste = round(found.waste(batch.num_tokens), 6)
-    return BatchAnswer(size, kind, batch.num_tokens, found.mode.value, found.num_tokens, waste)
+    over = round(over_batch(batch.num_tokens, found.num_tokens), 6)
+    return BatchAnswer(size, kind, batch.num_tokens, found.mode.value, found.num_tokens, waste, over_batch=over)

@@ -43,7 +43,7 @@ def _name(name: str) -> str | None:
 
 
 def _launch(file: FileResult, launch: LaunchResult) -> dict[str, Any]:
-    mask, outcome = file.secrets.mask, launch.outcome
+    mask, outcome, most = file.secrets.mask, launch.outcome, launch.most_requests
     return {
         "label": mask(launch.launch.label),
         "kind": launch.launch.kind,
@@ -55,6 +55,8 @@ def _launch(file: FileResult, launch: LaunchResult) -> dict[str, Any]:
         "model_stand_in": outcome.stand_in,
         "starts": outcome.starts,
         "resolution": outcome.resolution,
+        "max_num_seqs_max": most.value if most is not None else None,
+        "max_num_seqs_max_reason": most.reason if most is not None else None,
         "assumptions": [mask(text) for text in launch.assumptions],
         "not_modelled": [mask(text) for text in launch.ignored],
         "remarks": [_remark(file, remark) for remark in launch.launch.remarks],

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from ..check.diagnostic import Diagnostic
+from ..check.limits import Most
 from ..check.registry import SEVERITIES
 from ..check.report import Report
 from ..errors import CgplanError, StartupError
@@ -62,6 +63,7 @@ class LaunchResult(NamedTuple):
         outcome: what it comes to.
         assumptions, ignored: what was assumed, what is not modelled; one sentence each.
         diagnostics: those that are wanted, in the order of the text.
+        most_requests: the largest max_num_seqs that starts, where a finding says that the one asked for does not.
     """
 
     launch: Launch
@@ -69,6 +71,7 @@ class LaunchResult(NamedTuple):
     assumptions: tuple[str, ...]
     ignored: tuple[str, ...]
     diagnostics: tuple[Diagnostic, ...]
+    most_requests: Most | None = None
 
     @property
     def line(self) -> int:
@@ -202,6 +205,7 @@ def launch_result(report: Report, diagnostics: Sequence[Diagnostic], given: Sequ
         tuple(dict.fromkeys(sentence(text) for text in assumed)),
         tuple(dict.fromkeys(sentence(text) for text in ignored)),
         tuple(diagnostics),
+        report.most_requests,
     )
 
 

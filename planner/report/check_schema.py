@@ -87,6 +87,7 @@ class LaunchPart(_Part):
     """One server. `starts` is null where cgplan cannot tell.
 
     `resolution` is null where there is none; of a line that vLLM refuses it is that of the rest of the line.
+    `max_num_seqs_max` is the largest that starts, with its reason, where a finding says that the one asked for is not.
     """
 
     label: str
@@ -101,6 +102,8 @@ class LaunchPart(_Part):
     model_stand_in: str | None
     starts: bool | None
     resolution: ResolutionPart | None
+    max_num_seqs_max: int | None
+    max_num_seqs_max_reason: str | None
     assumptions: list[str]
     not_modelled: list[str]
     remarks: list[RemarkPart]

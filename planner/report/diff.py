@@ -21,9 +21,11 @@ if TYPE_CHECKING:
     from ..memory.by_release import MemoryMoves
 
 MODE_STYLES = {"FULL": "full", "PIECEWISE": "piecewise", "NONE": "eager"}
-KIND_STYLES = {"new": "full", "gone": "eager", "changed": "piecewise", "applied": "faint"}
+KIND_STYLES = {"new": "full", "gone": "eager", "changed": "piecewise", "applied": "faint", "both": "eager"}
 NARROW = 100
 """Below it the releases and rules of a change stand under one another."""
+VERY_NARROW = 60
+"""Below it the names of what changed are folded, too."""
 
 
 def show(
@@ -39,6 +41,9 @@ def show(
     title = f"vLLM {comparison.first.release} → {comparison.last.release} · {gpu} · {model or 'a dense 8B decoder'}"
     out.print(Text("".join(c if c.isprintable() else "?" for c in title), style="head"))
     out.print(Text(words.headline(comparison, memory)))
+    graphs = words.graphs_line(comparison)
+    if graphs:
+        out.print(Text(graphs))
     if comparison.changes or (memory is not None and memory.changed):
         out.print()
         out.print(_table(comparison, out.width, memory))
@@ -46,7 +51,8 @@ def show(
         _show_memory(out, memory)
     if comparison.changes:
         _show_causes(out, comparison)
-        _show_restores(out, comparison)
+    if comparison.changes or (memory is not None and memory.keeps is not None):
+        _show_restores(out, comparison, memory)
     _show_quiet(out, comparison)
     show_list(out, "Assumed", assumptions)
 
@@ -68,7 +74,7 @@ def show_notes(first: str, last: str, notes: Sequence[Note], out: Console | None
 
 def _table(comparison: Comparison, width: int, memory: MemoryMoves | None) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="key", pad_edge=False, expand=False)
-    table.add_column("What", no_wrap=True)
+    table.add_column("What", no_wrap=width >= VERY_NARROW, overflow="fold")
     table.add_column(comparison.first.release, overflow="fold")
     table.add_column(comparison.last.release, overflow="fold")
     table.add_column("In", overflow="fold", min_width=6)
@@ -99,9 +105,20 @@ def _table(comparison: Comparison, width: int, memory: MemoryMoves | None) -> Ta
 
 def _show_memory(out: Console, memory: MemoryMoves) -> None:
     """What the plan of one release finds and that of the other does not."""
-    from .diff_memory import told
+    from .diff_memory import parts, told
 
-    lines = told(memory)
+    lines, moved = told(memory), parts(memory)
+    if moved:
+        out.print()
+        out.print(Text("What moves the KV cache", style="key"))
+        table = Table.grid(padding=(0, 2, 0, 0))
+        for style in ("", "code", "", ""):
+            table.add_column(style=style, no_wrap=not table.columns, overflow="fold")
+        shown = ""
+        for release, codes, by, why in moved:
+            table.add_row("" if release == shown else release, codes, Text(by, justify="right"), why)
+            shown = release
+        out.print(Padding(table, (0, 0, 0, 2)))
     if not lines:
         return
     out.print()
@@ -159,8 +176,8 @@ def _show_rule(out: Console, code: str, kind: str, title: str, lines: Iterable[T
     out.print(Padding(grid, (0, 0, 0, 2)))
 
 
-def _show_restores(out: Console, comparison: Comparison) -> None:
-    found, lost = words.kept(comparison)
+def _show_restores(out: Console, comparison: Comparison, memory: MemoryMoves | None) -> None:
+    found, lost = words.kept(comparison, memory)
     out.print()
     out.print(Text(f"To keep what {comparison.first.release} did", style="key"))
     for setting, (labels, note) in found.items():

@@ -28,12 +28,16 @@ def comparison_page(
         "",
         f"{cell(gpu)}, {cell(model or 'a dense 8B decoder')}. {words.headline(comparison, memory)}",
     ]
+    graphs = words.graphs_line(comparison)
+    if graphs:
+        lines[-1] += f" {graphs}"
     if comparison.changes or (memory is not None and memory.changed):
         lines += ["", *_table(comparison, memory)]
     if memory is not None:
         lines += _memory(memory)
-    if comparison.changes:
-        lines += [*_causes(comparison), *_restores(comparison)]
+    lines += _causes(comparison)
+    if comparison.changes or (memory is not None and memory.keeps is not None):
+        lines += _restores(comparison, memory)
     quiet = words.note_lines(comparison.without_effect)
     if quiet:
         lines += ["", "## Changed too, without effect on this deployment", ""]
@@ -85,12 +89,15 @@ def _table(comparison: Comparison, memory: MemoryMoves | None) -> list[str]:
 
 
 def _memory(memory: MemoryMoves) -> list[str]:
-    from .diff_memory import told
+    from .diff_memory import parts, told
 
-    found = told(memory)
+    found, moved = told(memory), parts(memory)
+    lines = ["", "## What moves the KV cache", ""] if moved else []
+    for release, codes, by, why in moved:
+        lines.append(f"- {release}, **{codes}**: {by + ', ' if by else ''}{cell(why)}")
     if not found:
-        return []
-    lines = ["", f"## Memory, planned at {memory.first.release} and {memory.last.release}", ""]
+        return lines
+    lines += ["", f"## Memory, planned at {memory.first.release} and {memory.last.release}", ""]
     return lines + [_item(code, happened, text, ()) for code, happened, text in found]
 
 
@@ -112,8 +119,8 @@ def _causes(comparison: Comparison) -> list[str]:
     return lines
 
 
-def _restores(comparison: Comparison) -> list[str]:
-    found, lost = words.kept(comparison)
+def _restores(comparison: Comparison, memory: MemoryMoves | None) -> list[str]:
+    found, lost = words.kept(comparison, memory)
     lines = ["", f"## To keep what {comparison.first.release} did", ""]
     for setting, (labels, note) in found.items():
         lines.append(f"- `{setting}` keeps: {cell(', '.join(labels))}" + (f". {cell(note)}" if note else ""))

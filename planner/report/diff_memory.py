@@ -6,13 +6,19 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from ..memory.by_release import MemoryAtRelease, MemoryMoves
+from ..memory.kv.capacity import CAPACITY
 from ..memory.reach import MOST_SEQS
+from ..resolve.downgrade import MAMBA_SIZES
 from ..trace import Finding
-from .plan_words import gib
+from .plan_words import gib, signed
 
 LABELS = {
     "starts": "start, by its memory",
+    "gpu_memory_utilization": "--gpu-memory-utilization",
+    "kv_bytes": "KV cache",
+    "max_concurrency": "full-length requests",
     "kv_tokens": "KV tokens",
+    "max_model_len": "max_model_len that fits",
     "deducted_bytes": "graph estimate taken off",
     "block_size": "block size",
     "max_num_seqs_that_fits": "largest max_num_seqs",
@@ -20,8 +26,13 @@ LABELS = {
 }
 
 
+OF_CACHE = ("max_concurrency", "kv_tokens", "max_model_len", "block_size")
+COUNTED_OTHERWISE = "KV tokens of the log"
+NOT_TRACED = "not traced"
+
+
 class MemoryRow(NamedTuple):
-    """One value that moved; `codes` are the findings that came or went where it says whether vLLM starts."""
+    """One value that moved; `codes` are the rules behind it, or the words that it was not traced to one."""
 
     label: str
     before: str
@@ -31,18 +42,33 @@ class MemoryRow(NamedTuple):
 
 
 def rows(moves: MemoryMoves) -> list[MemoryRow]:
-    """What differs between the ends."""
-    moved = tuple(dict.fromkeys(found.code for found in (*moves.new, *moves.gone)))
-    return [
-        MemoryRow(
-            LABELS[name],
-            value(name, moves.first),
-            value(name, moves.last),
-            moves.releases(name),
-            moved if name == "starts" else (),
-        )
-        for name in moves.changed
-    ]
+    """What differs between the ends. Tokens are counted in one way at both."""
+    found = []
+    for name in moves.changed:
+        if name == "codes" and not (moves.new or moves.gone):
+            continue  # warnings of a KV cache that one end does not have
+        if name in OF_CACHE and None in (moves.first.kv_tokens, moves.last.kv_tokens):
+            continue  # the row of the start says why there is nothing to compare
+        ends = (value(name, moves.first), value(name, moves.last))
+        label, codes, releases = LABELS[name], moves.codes_of(name) or (NOT_TRACED,), moves.releases(name)
+        if name == "kv_tokens" and counts_otherwise(moves):
+            alike = (moves.first.full_length_tokens, moves.last.full_length_tokens)
+            own = moves.codes_of("max_concurrency") or (NOT_TRACED,)
+            if alike[0] != alike[1]:
+                found.append(MemoryRow(label, _number(alike[0]), _number(alike[1]), moves.tokens_moved_in, own))
+            label, codes, releases = COUNTED_OTHERWISE, (CAPACITY.code,), moves.count_moved_in
+        if ends[0] != ends[1]:
+            found.append(MemoryRow(label, *ends, releases, codes))
+    return found
+
+
+def counts_otherwise(moves: MemoryMoves) -> bool:
+    """Whether the log's tokens of one end are of one group of layers and those of the other of all."""
+    return moves.first.counts_one_group is not moves.last.counts_one_group
+
+
+def _number(found: int | None) -> str:
+    return "-" if found is None else f"{found:,}"
 
 
 def value(name: str, side: MemoryAtRelease) -> str:
@@ -54,6 +80,14 @@ def value(name: str, side: MemoryAtRelease) -> str:
     found = getattr(side, name)
     if found is None:
         return "-"
+    if name == "gpu_memory_utilization":
+        return f"{found:g}"
+    if name == "kv_bytes":
+        return f"{gib(found)} GiB" if found > 0 else "none"
+    if name == "max_concurrency":
+        return f"{found:.2f}"
+    if name == "kv_tokens" and side.counts_one_group:
+        return f"{found:,}, of one group"
     if name == "deducted_bytes":
         return f"{gib(found)} GiB" if found else "0"
     if name == "max_num_seqs_that_fits" and not found:
@@ -72,19 +106,48 @@ def start(side: MemoryAtRelease) -> str:
 
 def headline(moves: MemoryMoves) -> str:
     """What the plan of the memory adds to the first line; "" where nothing of it moves."""
+    if moves.ends_both:
+        held = None not in (moves.first.kv_tokens, moves.last.kv_tokens)
+        more = "" if held else "; what its KV cache would hold is not compared"
+        return f"By its memory it starts in neither: {', '.join(moves.ends_both)}{more}."
     if not moves.changed:
         return ""
     if moves.first.fits and not moves.last.fits:
-        codes = ", ".join(dict.fromkeys(found.code for found in moves.new if found.severity == "error"))
+        codes = ", ".join(moves.last.ends)
         return f"{moves.first.release} starts, {moves.last.release} does not" + (f": {codes}." if codes else ".")
     if moves.last.fits and not moves.first.fits:
         return f"{moves.first.release} does not start, {moves.last.release} does."
-    return "The plan of its memory changes."
+    before, after = moves.first.kv_bytes, moves.last.kv_bytes
+    if before is None or after is None or gib(before) == gib(after):
+        return "The plan of its memory changes."
+    return f"Its KV cache {'grows' if after > before else 'shrinks'} from {gib(before)} to {gib(after)} GiB."
 
 
 def told(moves: MemoryMoves) -> list[tuple[str, str, str]]:
-    """Each finding that came, then each that went: its code, the word for it, and what it says."""
-    return [*_told(moves.new, "new", fixes=True), *_told(moves.gone, "gone", fixes=False)]
+    """Each finding that came, then each that went: its code, the word for it, and what it says.
+
+    Where it starts in neither, those that end both come first.
+    """
+    both = [one for one in moves.last.findings if one.code in moves.last.ends and one.code in moves.first.ends]
+    stay = _told(both, "both", fixes=True) if moves.ends_both else []
+    found = [*stay, *_told(moves.new, "new", fixes=True), *_told(moves.gone, "gone", fixes=False)]
+    if moves.unchecked_blocks is not None:
+        text = (
+            f"{moves.first.release} has {moves.unchecked_blocks:,} blocks and does not refuse: it caps the capture"
+            " sizes to the blocks where these are fewer, with a warning in its log"
+        )
+        found.append((MAMBA_SIZES.code, "gone", text))
+    return found
+
+
+def parts(moves: MemoryMoves) -> list[tuple[str, str, str, str]]:
+    """What moved the memory: release, codes, what it gives the KV cache or takes of it, and why."""
+    found = []
+    for cause in moves.causes:
+        by = "" if cause.kv_bytes is None else signed(cause.kv_bytes)
+        why = f"{cause.part}: {cause.why}" if cause.why else f"{cause.part}: {NOT_TRACED} to a rule"
+        found.append((cause.release, " ".join(cause.codes) or "-", by, why))
+    return found
 
 
 def _told(findings: Iterable[Finding], happened: str, fixes: bool) -> list[tuple[str, str, str]]:

@@ -108,7 +108,12 @@ class MemorySidePart(_Part):
     release: str
     fits: bool
     starts: Literal["yes", "no", "unsure"]
-    kv_tokens: int | None
+    gpu_memory_utilization: float | None = Field(description="after defaults; null where it does not size the KV cache")
+    kv_bytes: int | None
+    max_concurrency: float | None = Field(description="requests of max_model_len tokens that fit at once")
+    full_length_tokens: int | None = Field(description="of these requests; counted alike at every release")
+    kv_tokens: int | None = Field(description="as the log of the release counts them")
+    max_model_len: int | None
     deducted_bytes: int | None
     block_size: int | None
     max_num_seqs_that_fits: int | None
@@ -120,6 +125,20 @@ class MemoryChangePart(_Part):
     before: Any
     after: Any
     releases: list[str]
+    codes: list[str] = Field(description="the rules behind it")
+    restore: str | None = Field(description="the flag that keeps the value of `from`")
+
+
+class MemoryCausePart(_Part):
+    """A part of the memory that a release moved."""
+
+    release: str
+    part: str
+    codes: list[str] = Field(description="empty where it was not traced to a rule")
+    why: str
+    kv_bytes: int | None = Field(
+        description="what it gives the KV cache of one GPU; null where it is not of the budget"
+    )
 
 
 class MemoryPart(_Part):
@@ -128,6 +147,7 @@ class MemoryPart(_Part):
     first: MemorySidePart = Field(alias="from")
     to: MemorySidePart
     changes: list[MemoryChangePart]
+    causes: list[MemoryCausePart]
     new: list[FindingPart]
     gone: list[FindingPart]
 

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ..compare.changes import Cause, Change, Comparison, FactChange, Note
 from ..compare.document import added_and_removed
 from ..compare.restore import restores
+from ..compare.snapshot import Snapshot
 from ..trace import RULES
+from ..vocabulary import CUDAGraphMode
 from .folding import fold
 
 if TYPE_CHECKING:
@@ -113,14 +115,48 @@ def headline(comparison: Comparison, memory: MemoryMoves | None = None) -> str:
 
         of_memory = of_plans(memory)
     count = len(comparison.changes)
+    refused = _refused(comparison)
+    if refused:
+        return refused
     if not count:
-        return of_memory or "Nothing changes for this deployment."
+        nothing = "Nothing changes for this deployment."
+        if memory is not None and memory.ends_both and not memory.changed:
+            return f"{nothing} {of_memory}"
+        return of_memory or nothing
     releases = {release for change in comparison.changes for release in change.releases}
     codes = {code for change in comparison.changes for code in change.codes}
     return (
         f"{_number(count, 'value')} {'changes' if count == 1 else 'change'}, in {_number(len(releases), 'release')}, "
         f"by {_number(len(codes), 'rule')}." + (f" {of_memory}" if of_memory else "")
     )
+
+
+def _refused(comparison: Comparison) -> str:
+    """Both ends refuse, each for a reason of its own; "" where one starts."""
+    first, last = comparison.first, comparison.last
+    if first.error is None or last.error is None:
+        return ""
+    codes = f"{first.release} refuses by {first.error.code}, {last.release} by {last.error.code}"
+    return f"Starts in neither: {codes}. Nothing else is compared, nor its memory."
+
+
+def graphs_line(comparison: Comparison) -> str:
+    """Mode, graphs and runner of both ends, also where nothing of them changes; "" where an end refuses."""
+    ends = [_graphs(side) for side in (comparison.first, comparison.last)]
+    if None in ends:
+        return ""
+    both = f"{ends[0]} in both" if ends[0] == ends[1] else f"{ends[0]} → {ends[1]}"
+    return f"CUDA graphs: {both}."
+
+
+def _graphs(side: Snapshot) -> str | None:
+    made = side.resolution
+    if made is None:
+        return None
+    if made.cudagraph_mode is CUDAGraphMode.NONE:
+        codes = [d.code for d in side.decisions if d.field == "cudagraph_mode" and d.after == CUDAGraphMode.NONE.value]
+        return f"none ({codes[-1]})" if codes else "none"
+    return f"{made.cudagraph_mode.value}, {_number(made.graph_count(), 'graph')} on runner {made.runner.value}"
 
 
 def memory_rows(memory: MemoryMoves | None) -> list[MemoryRow]:
@@ -136,7 +172,9 @@ def _number(count: int, word: str) -> str:
     return f"{count} {word}" + ("" if count == 1 else "s")
 
 
-def kept(comparison: Comparison) -> tuple[dict[str, tuple[list[str], str]], list[str]]:
+def kept(
+    comparison: Comparison, memory: MemoryMoves | None = None
+) -> tuple[dict[str, tuple[list[str], str]], list[str]]:
     """Settings that keep what was, with the labels of what each keeps and its note; and the labels of the rest.
 
     What is computed from other fields comes back with them and is not told.
@@ -150,6 +188,9 @@ def kept(comparison: Comparison) -> tuple[dict[str, tuple[list[str], str]], list
             found.setdefault(restore.setting, ([], restore.note))[0].append(change.label)
         elif field == "startup" or not all(step.follows for step in change.steps):
             lost.append(f"{change.label}: {restore.note}")
+    if memory is not None and memory.keeps is not None:
+        note = f"The default is {memory.last.gpu_memory_utilization:g} in {memory.last.release}."
+        found[memory.keeps] = (["the memory asked for"], note)
     return found, lost
 
 

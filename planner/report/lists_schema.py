@@ -25,9 +25,25 @@ class RulePart(_Part):
     history: str
 
 
+class TopicPart(_Part):
+    """A question that operators ask."""
+
+    name: str
+    title: str
+    answer: str
+    run: list[str] = Field(description="commands, most useful first; their model and GPU stand for the reader's own")
+    rules: list[str] = Field(description="codes of rules with more")
+    source: str
+
+
 class RulesDocument(_Part):
+    """Of `rules` and `explain`; topics and rule_first where `explain` was given words."""
+
     schema_version: Literal[1]
     rules: list[RulePart]
+    topics: list[TopicPart] = Field(default_factory=list, description="best first")
+    rule_first: bool = Field(default=False, description="the first rule answers better than the first topic")
+    read: str | None = Field(default=None, description="what the numbers of an error's words come to")
 
 
 class ModelPart(_Part):

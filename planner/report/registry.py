@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
@@ -9,28 +10,30 @@ from ..releases import SUPPORTED, holds
 from ..rules import all_rules
 from ..trace import Rule
 from .rules import FAMILIES, parts_of, source_of
+from .topics import ranked_rules
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+_CODE = re.compile(r"cg[0-9]{0,3}", re.IGNORECASE)
+"""A code, or its beginning."""
 WIDE = 110
 """From here on a rule's source has a column of its own."""
 
 
 def select(release: str | None = None, since: str | None = None, text: str | None = None) -> list[Rule]:
-    """Rules in the order of their codes.
+    """Rules in the order of their codes, or those that fit words, best first.
 
     Args:
         release: only those that this supported release has.
         since: only those that came with this supported release or a later one.
-        text: only those whose code begins so, or whose page holds every one of these words; case does not count.
+        text: beginnings of codes, of which a rule must have one, and words, by which few rules are found.
     """
     return [
         rule
-        for rule in all_rules().values()
+        for rule in _fitting(text or "")
         if (release is None or holds(release, rule.since, rule.until))
         and (since is None or (rule.since is not None and not holds(_before(since), rule.since)))
-        and (text is None or _matches(rule, text))
     ]
 
 
@@ -40,10 +43,12 @@ def _before(release: str) -> str:
     return SUPPORTED[index - 1] if index else "0"
 
 
-def _matches(rule: Rule, text: str) -> bool:
-    words = text.casefold().split()
-    page = " ".join((rule.title, rule.why, rule.example, rule.instead, rule.source)).casefold()
-    return all(rule.code.casefold().startswith(word) or word in page for word in words)
+def _fitting(text: str) -> Iterable[Rule]:
+    words = text.split()
+    codes = tuple(word.upper() for word in words if _CODE.fullmatch(word))
+    rest = " ".join(word for word in words if not _CODE.fullmatch(word))
+    found = ranked_rules(rest) if rest else all_rules().values()
+    return [rule for rule in found if not codes or rule.code.startswith(codes)]
 
 
 def show(rules: Sequence[Rule], out: Console | None = None) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
-from ..errors import InputError, shorten
+from ..errors import InputError, nearest, shorten
 from ..rules import all_rules
 from ..trace import RENAMED, Rule
 
@@ -24,6 +25,12 @@ FAMILIES = {
 }
 
 
+_CODE = re.compile(r"(?:cg)?[0-9]{3}", re.IGNORECASE)
+_LENGTH = len("CG701")
+_LIKE = 0.75
+"""Likeness of a code that is named beside an unknown one: all but one sign."""
+
+
 def find(code: str) -> Rule:
     """The rule of that code; `cg701` and `701` are CG701.
 
@@ -35,13 +42,20 @@ def find(code: str) -> Rule:
     folded = folded if folded.startswith("CG") else f"CG{folded}"
     rule = rules.get(RENAMED.get(folded, folded))
     if rule is None:
+        near = nearest(folded, rules, least=_LIKE) if len(folded) == _LENGTH else []
+        named = f"; near it are {', '.join(near)}" if near else ""
         raise InputError(
             f"there is no code {shorten(code, 40)!r}",
             code="CG908",
             where="cgplan explain",
-            fix="cgplan explain lists all codes",
+            fix=f"cgplan explain lists all codes{named}",
         )
     return rule
+
+
+def is_code(text: str) -> bool:
+    """Whether a word looks like a code, known or not: CG701, cg701 and 701."""
+    return _CODE.fullmatch(text.strip()) is not None
 
 
 def as_document(rule: Rule) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.text import Text
 
+from ..resolve.padding import over_batch
 from ..resolve.resolution import Resolution
 from ..vocabulary import CUDAGraphMode
 from . import bars
@@ -17,8 +18,10 @@ from .words import counted, sentence
 if TYPE_CHECKING:
     from rich.table import Table
 
-BLOCK_WIDTH = 36
-"""Columns that three columns of the padding table take."""
+BLOCK_WIDTH = 50
+"""Columns that four columns of the padding table take."""
+OVER_BATCH = "over the batch"
+"""Heading of padding that is counted over the tokens of the batch, as some reports do, not of the step."""
 
 
 def batches(found: Iterable[BatchAnswer]) -> Table:
@@ -26,13 +29,14 @@ def batches(found: Iterable[BatchAnswer]) -> Table:
     from rich.table import Table
 
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="key", pad_edge=False)
-    for heading, justify in (("Batch", "left"), ("Runs in", "left"), ("As", "right"), ("Padding", "right")):
+    headings = (("Batch", "left"), ("Runs in", "left"), ("As", "right"), ("Padding", "right"), (OVER_BATCH, "right"))
+    for heading, justify in headings:
         table.add_column(heading, justify=justify)  # type: ignore[arg-type]
     for answer in found:
         decode = answer.kind == "uniform_decode"
         what = counted(answer.size, "decode request" if decode else "token") + ("" if decode else ", mixed")
         if answer.mode is None:
-            table.add_row(what, Text(f"never: {answer.why_not}", style="faint"), "", "")
+            table.add_row(what, Text(f"never: {answer.why_not}", style="faint"), "", "", "")
             continue
         mode = CUDAGraphMode(answer.mode)
         table.add_row(
@@ -40,6 +44,7 @@ def batches(found: Iterable[BatchAnswer]) -> Table:
             Text(bars.NAMES[mode], style=bars.STYLES[mode]),
             counted(answer.padded or 0, "token"),
             f"{answer.waste:.2%}",
+            f"{answer.over_batch:.2%}",
         )
     return table
 
@@ -49,14 +54,19 @@ def padding(resolution: Resolution, width: int) -> Table:
     from rich.table import Table
 
     rows = [
-        (str(first) if first == last else f"{first}–{last}", str(size), f"{(size - first) / size:.2%}")
+        (
+            str(first) if first == last else f"{first}–{last}",
+            str(size),
+            f"{(size - first) / size:.2%}",
+            f"{over_batch(first, size):.2%}",
+        )
         for first, last, size in resolution.padding_table()
     ]
     blocks = max(1, min(width // BLOCK_WIDTH, len(rows)))
     height = -(-len(rows) // blocks)
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="key", pad_edge=False)
     for _ in range(blocks):
-        for heading in ("tokens", "run as", "padding"):
+        for heading in ("tokens", "run as", "padding", OVER_BATCH):
             table.add_column(heading, justify="right", min_width=9)
     for index in range(height):
         line = [rows[at] for block in range(blocks) if (at := block * height + index) < len(rows)]

@@ -14,7 +14,8 @@ from ..errors import as_fix
 from ..resolve.coverage import Coverage
 from ..resolve.drafter import Drafter
 from ..resolve.graphs import Captures
-from ..resolve.resolution import LoraPlan, Resolution
+from ..resolve.lora import LoraPlan
+from ..resolve.resolution import Resolution
 from ..vocabulary import AttentionCGSupport, CUDAGraphMode
 from . import bars, tables, trace
 from .batches import answers
@@ -74,7 +75,8 @@ def show(resolution: Resolution, screen: Screen, out: Console | None = None) -> 
         out.print(tables.batches(answers(resolution, screen.batches)))
     if screen.padding_table:
         out.print()
-        out.print(Text("Padding table: a batch of so many tokens, what it runs as, padding at most", style="key"))
+        said = "Padding table: a batch of so many tokens, what it runs as, padding at most: of the step, over the batch"
+        out.print(Text(said, style="key"))
         out.print(tables.padding(resolution, out.width) if resolution.graph_count() else "no size is captured")
     if screen.explain:
         out.print()
@@ -114,7 +116,7 @@ def summary_rows(resolution: Resolution) -> Iterable[tuple[str, Text | str]]:
     if resolution.data_parallel_ranks > 1:
         yield "Data parallel", ONE_MODE
     if resolution.lora is not None:
-        yield "LoRA", _lora(resolution.lora, resolution.captures)
+        yield "LoRA", _lora(resolution.lora, resolution.captures, resolution.max_num_seqs)
     if resolution.drafter is not None:
         yield "Drafter", _drafter(resolution.drafter)
 
@@ -219,21 +221,23 @@ def _listed(sizes: Sequence[int]) -> Text:
     return _line((str(len(sizes)), "head"), (f"  {fold(sizes)}", ""), (noun, "faint"))
 
 
-def _lora(lora: LoraPlan, captures: Captures) -> str:
+def _lora(lora: LoraPlan, captures: Captures, max_num_seqs: int) -> str:
     """The captured cases; one above `max_loras` stands for any number that has no case of its own."""
     cases = {graph.num_active_loras for graphs in captures.values() for graph in graphs} or set(lora.cases)
     most = f"at most {counted(lora.max_loras, 'adapter')} in a batch; each size is captured"
     if cases == {0}:
         return f"{most} once"
-    named = [str(case) for case in sorted(cases) if 0 < case <= lora.max_loras]
+    if len(cases) > 2:
+        idle = [str(case) for case in lora.idle_cases(max_num_seqs) if case in cases]
+        unused = f"; no batch runs as {_or(idle)}" if idle else ""
+        return f"{most} for {lora.in_words(sorted(cases))}{unused}".replace("active ", "")
     parts = ["without adapters"] if 0 in cases else []
-    if lora.max_loras in cases:
-        last = [f"for {case}, which no batch has" for case in sorted(cases) if case > lora.max_loras]
-    else:
-        last = [f"for any number up to {lora.max_loras}" if lora.max_loras > 1 else "for one"]
-    if named:
-        parts.append(f"for {' '.join(named)}")
-    return f"{most} {', '.join([*parts, *last])}"
+    last = f"for any number up to {lora.max_loras}" if lora.max_loras > 1 else "for one"
+    return f"{most} {', '.join([*parts, last])}"
+
+
+def _or(texts: Sequence[str]) -> str:
+    return texts[0] if len(texts) == 1 else f"{', '.join(texts[:-1])} or {texts[-1]}"
 
 
 def _drafter(drafter: Drafter) -> str:

@@ -22,13 +22,21 @@ def page(tuning: Tuning, title: str, assumptions: Sequence[str] = ()) -> str:
     curve = [(bar.name, *_cells(bar.text), bar.mark) for bar in views.bars(tuning)]
     widest = max(len(row) for row in curve)
     if all(len(row) == widest for row in curve):
-        columns = ("sizes", *_heads(tuning, widest - 2), "")
-        lines += table(columns, curve, range(1, len(columns)))
+        names = ("sizes", *_heads(tuning, widest - 2), "")
+        lines += table(names, curve, range(1, len(names)))
     lines += ["", *(f"- {cell(line)}" for line in views.sureness(tuning))]
     if tuning.chosen is not tuning.today:
         for head, rows in ((views.PARTS_HEAD, views.part_rows(tuning)), (views.SHIFTS_HEAD, views.shift_rows(tuning))):
             lines += ["", *table(head, rows, range(1, len(head)))] if rows else []
             lines += ["", f"{views.PARTS_WORDS}."] if rows and head is views.PARTS_HEAD else []
+    columns = views.densities_head(tuning)
+    lines += [
+        "",
+        f"## {views.DENSITIES_TITLE}",
+        "",
+        *table(columns, views.density_rows(tuning), range(1, len(columns))),
+    ]
+    lines += ["", sentence(views.DENSITIES_WORDS)]
     lines += _choices(tuning)
     for finding in tuning.findings:
         fix = f" Fix: {cell(as_option(as_fix(finding.fix)))}." if finding.fix else ""

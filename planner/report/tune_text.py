@@ -33,13 +33,17 @@ def show(tuning: Tuning, title: str, assumptions: Sequence[str] = (), out: Conso
     for line in views.verdict(tuning):
         out.print(Text(line))
     out.print()
-    _show_table(out, views.HEAD, views.rows(tuning))
+    show_table(out, views.HEAD, views.rows(tuning))
     out.print()
     _show_curve(out, tuning)
     if tuning.chosen is not tuning.today:
         out.print()
         _show_flags(out, tuning.flag, tune_choices.replaced(tuning.replaces))
     _show_sureness(out, tuning)
+    out.print()
+    out.print(Text(views.DENSITIES_TITLE, style="head"))
+    show_table(out, views.densities_head(tuning), views.density_rows(tuning))
+    out.print(Text(sentence(views.DENSITIES_WORDS), style="faint"))
     _show_choices(out, tuning)
     for finding in tuning.findings:
         out.print()
@@ -75,7 +79,7 @@ def _show_curve(out: Console, tuning: Tuning) -> None:
         out.print(line, no_wrap=True, overflow="crop")
 
 
-def _show_table(out: Console, head: Sequence[str], rows: Sequence[tuple[str, ...]]) -> None:
+def show_table(out: Console, head: Sequence[str], rows: Sequence[tuple[str, ...]]) -> None:
     """A table of numbers; where the window is too narrow for it, each row under its name."""
     widths = [max(len(row[at]) for row in (head, *rows)) for at in range(len(head))]
     if sum(widths) + 2 * (len(widths) - 1) <= out.width:
@@ -99,7 +103,7 @@ def _show_choices(out: Console, tuning: Tuning) -> None:
     out.print(Text(tune_choices.INTRO, style="faint"))
     for one in tune_choices.choices(tuning):
         out.print()
-        _show_table(out, one.head, one.rows)
+        show_table(out, one.head, one.rows)
         for at, line in enumerate(one.told):
             out.print(Text(views.printable(line), style="faint" if at else ""))
         if one.flags:
@@ -113,6 +117,6 @@ def _show_sureness(out: Console, tuning: Tuning) -> None:
     for head, rows in ((views.PARTS_HEAD, views.part_rows(tuning)), (views.SHIFTS_HEAD, views.shift_rows(tuning))):
         if rows and tuning.chosen is not tuning.today:
             out.print()
-            _show_table(out, head, [tuple(views.printable(cell) for cell in row) for row in rows])
+            show_table(out, head, [tuple(views.printable(cell) for cell in row) for row in rows])
             if head is views.PARTS_HEAD:
                 out.print(Text(views.PARTS_WORDS, style="faint"))

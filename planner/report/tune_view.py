@@ -8,8 +8,10 @@ from typing import NamedTuple
 from ..memory.estimates import MIB
 from ..workload.mixture import Traffic
 from ..workload.replay.words import number
+from ..workload.sizes.densities import Density
 from ..workload.sizes.effect import Point
 from ..workload.sizes.frame import MOST_SIZES
+from ..workload.sizes.neighbours import FRAGILE
 from ..workload.sizes.robust import Interval
 from ..workload.tune.tune import Tuning
 from .words import counted
@@ -115,6 +117,8 @@ def sureness(tuning: Tuning) -> list[str]:
             f"{percent(tuning.eager_anyway)} of the steps run without a graph whatever the sizes; they are in no "
             "figure here."
         )
+    if tuning.near.why and tuning.chosen is not tuning.today:
+        found.append(_near(tuning))
     if tuning.spread:
         found.append(
             f"The list is chosen for the traffic and {percent(tuning.spread)} of steps of any size; figures are of the "
@@ -125,6 +129,22 @@ def sureness(tuning: Tuning) -> list[str]:
     else:
         found.append("Tokens are not time: small steps take about the same. --profile makes the cost seconds.")
     return found
+
+
+def _near(tuning: Tuning) -> str:
+    """What the list has beside what was seen, or may do to traffic that was not."""
+    near = tuning.near
+    about = (
+        "half to twice as many requests" if near.reach >= 2 or not near.sizes else "a quarter more or fewer requests"
+    )
+    sizes = f"the sizes in which {about} run today"
+    if near.why == FRAGILE:
+        return f"The list has {sizes}: {near.why}." if near.sizes else f"The limits leave no room for {sizes}."
+    lacks = f"How far the traffic spreads is not known, {near.why}"
+    if not near.sizes:
+        return f"{lacks}; the limits leave no room for sizes near, so one request more may be padded much further."
+    each = f"each number of requests up to {near.filled} and " if near.filled else ""
+    return f"{lacks}: the list also has {each}{sizes}."
 
 
 def _span(found: Interval) -> str:
@@ -222,6 +242,37 @@ def shift_rows(tuning: Tuning) -> list[tuple[str, ...]]:
         (f"{one.factor:g} times", percent(one.waste_today), percent(one.waste_chosen), percent(one.gain))
         for one in tuning.shifts
     ]
+
+
+DENSITIES_TITLE = "Lists by how dense they are"
+DENSITIES_WORDS = (
+    "every 64: powers of two up to it, then its multiples. Each list has the largest size and the fullest decode "
+    "batch. *: none of the others has no more graphs and pads no more. Denser lists take memory of the KV cache and "
+    "seconds of the start for less padding"
+)
+
+
+def densities_head(tuning: Tuning) -> tuple[str, ...]:
+    what = "ms of a step" if tuning.prices.times else "padding"
+    return ("list", "sizes", "graphs", what, "MiB", "KV tokens", "capture, s")
+
+
+def density_rows(tuning: Tuning) -> list[tuple[str, ...]]:
+    """Lists by number of graphs; those that none beats are marked."""
+    return [_density(tuning, one) for one in tuning.densities]
+
+
+def _density(tuning: Tuning, one: Density) -> tuple[str, ...]:
+    point = one.point
+    return (
+        one.name if one.is_beaten else f"{one.name} *",
+        str(len(point.sizes)),
+        str(point.graphs),
+        f"{1000 * point.cost:.3f}" if tuning.prices.times else percent(point.waste),
+        NOTHING if point.graph_bytes is None else f"{point.graph_bytes / MIB:,.0f}",
+        NOTHING if point.kv_tokens is None else f"{point.kv_tokens:,}",
+        f"{point.capture.best:.1f}",
+    )
 
 
 def printable(text: str) -> str:

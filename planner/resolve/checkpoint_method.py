@@ -35,7 +35,8 @@ NOT_STORED = Rule(
     why="They read the quantisation from the checkpoint's files and quantise nothing; where none says it, vLLM ends"
     " while it loads.",
     example="--quantization awq with Qwen/Qwen3-8B: there is no configuration of AWQ.",
-    instead="Name the quantised checkpoint, or a method that quantises while it loads: fp8.",
+    instead="Name the quantised checkpoint, or a method that quantises while it loads: fp8. Of a checkpoint that is not"
+    " known here, --weights-bytes tells `plan` how large the weights of a GPU are.",
     source="vllm/model_executor/model_loader/weight_utils.py:197-400",
 )
 
@@ -86,6 +87,7 @@ def _check_plain(engine: Engine, asked: str) -> None:
         "error",
         f"--quantization {asked} reads a checkpoint that is stored so, and this configuration speaks of no"
         " quantisation: vLLM will not load it; the weights count as they are stored",
-        fix="leave --quantization out, or name the quantised checkpoint",
+        fix="leave --quantization out, or name the quantised checkpoint; of one that is not known here `cgplan plan"
+        " --weights-bytes N` takes the weights of a GPU as they are stored",
         where="--quantization",
     )

@@ -34,7 +34,8 @@ UNREACHABLE = Rule(
     title="A captured graph that no batch ever runs in.",
     why="Grids for different purposes are crossed with each other, and some combinations never occur.",
     example="--specialize-active-lora --max-loras 4 captures a case of 5 adapters, which no batch has.",
-    instead="Drop the sizes, or the option, that made it; the graph costs memory and start-up time.",
+    instead="Drop --specialize-active-lora, or lower --max-loras to --max-num-seqs, where adapters made it; else name"
+    " the sizes that are used with --cudagraph-capture-sizes.",
     source="vllm/v1/worker/gpu/cudagraph_utils.py:256-394",
 )
 SPEC_CLIFF = Rule(

@@ -16,7 +16,8 @@ from ..vocabulary import AttentionCGSupport, CompilationMode, CUDAGraphMode, Run
 from .backends import AttentionGroup, BackendChoice
 from .drafter import Drafter
 from .graphs import Captures, Graph
-from .resolution import LoraPlan, Resolution
+from .lora import LoraPlan
+from .resolution import Resolution
 from .runner_v2 import DispatchHabits
 
 Mode = Literal["NONE", "PIECEWISE", "FULL"]
@@ -174,8 +175,9 @@ class BatchPart(_Part):
     num_tokens: int
     mode: Mode | None
     padded: int | None
-    waste: float
+    waste: float = Field(description="padding as a share of the step's tokens")
     why_not: str | None
+    over_batch: float = Field(default=0.0, description="the same padding over the tokens of the batch itself")
 
 
 class PaddingPart(_Part):

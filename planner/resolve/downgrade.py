@@ -15,17 +15,6 @@ from .padding import round_up
 
 STAGE = "resolve_cudagraph_mode_and_sizes"
 
-_WITH_DRAFTS = (
-    "with FULL graphs Qwen3.5-122B-A10B in INT4 on a GB10 made 16% more tokens/s, 55.2 against 47.5, one request with"
-    " 2 MTP tokens (vllm-project/vllm#49547)"
-)
-_WITHOUT_DRAFTS = (
-    "with FULL graphs Qwen3-Coder-30B-A3B in FP8 on an H100 served 47% more requests/s, 5.98 against 4.07, with ten"
-    " requests (vllm-project/vllm#25444)"
-)
-MEASURED = {"CG330": _WITHOUT_DRAFTS, "CG332": _WITHOUT_DRAFTS, "CG333": _WITH_DRAFTS}
-"""What public reports measured of PIECEWISE in place of FULL for decode, by rule; each of that model and GPU alone."""
-
 MIXED_FULL = Rule(
     "CG330",
     title="FULL graphs for mixed batches need a backend that supports ALWAYS.",
@@ -46,7 +35,7 @@ DECODE_NEVER = Rule(
     "CG332",
     title="A backend that supports NEVER loses FULL decode graphs: PIECEWISE where attention is cut out, else NONE.",
     why="Its metadata cannot be captured even for the simplest decode batch.",
-    example=f"The default mode with chunked local attention: PIECEWISE. What that costs: {_WITHOUT_DRAFTS}.",
+    example="The default mode with chunked local attention: PIECEWISE. The finding quotes what that cost others.",
     instead="Choose a backend with a higher level, where the model allows one.",
     source="vllm/config/compilation.py:1429-1458",
 )
@@ -54,8 +43,8 @@ SPEC_DECODE = Rule(
     "CG333",
     title="With speculative decoding, FULL decode graphs need a backend that supports UNIFORM_BATCH.",
     why="Each request of a decode batch then has several tokens.",
-    example="3 draft tokens on a backend that supports single-token decode only: PIECEWISE. What that costs: "
-    f"{_WITH_DRAFTS}.",
+    example="3 draft tokens on a backend that supports single-token decode only: PIECEWISE. The finding quotes what"
+    " that cost others.",
     instead="Choose a backend that supports UNIFORM_BATCH or ALWAYS.",
     source="vllm/config/compilation.py:1460-1482",
 )
@@ -97,7 +86,8 @@ MAMBA_BLOCKS = Rule(
     title="FULL graphs of a model with Mamba layers need a cache block for each of max_num_seqs sequences.",
     why="Every running sequence holds its state in one block, and capture runs the fullest batch.",
     example="--max-num-seqs 64 with 40 blocks does not start.",
-    instead="Lower --max-num-seqs, or raise --gpu-memory-utilization.",
+    instead="Lower --max-num-seqs, or raise --gpu-memory-utilization. -cc.cudagraph_mode=PIECEWISE, or NONE, needs no"
+    " block for each request, and costs decode speed.",
     source="vllm/config/compilation.py:1514-1535",
     since="0.20.2",
     history="until 0.19.1 the sizes are cut to the blocks instead, and it starts (CG510)",

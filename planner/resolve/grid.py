@@ -85,10 +85,11 @@ USER_SIZES = Rule(
 USER_MAX = Rule(
     "CG116",
     title="max_cudagraph_capture_size becomes the largest size that is really captured.",
-    why="Padding tables end at that size.",
+    why="Padding tables end at that size, which counts tokens, not requests: a larger batch runs without a graph.",
     example="--max-cudagraph-capture-size 100: the grid ends at 96, and so does the maximum.",
-    instead="Give the next size of the grid, which the finding names, or leave it out; with drafts name multiples of"
-    " 1 + num_speculative_tokens with --cudagraph-capture-sizes.",
+    instead="Batches of more tokens than the largest size run without a graph: give a size of the grid (1, 2, 4,"
+    " multiples of 8 up to 256 and of 16 above), or leave it out; with drafts it has to hold max_num_seqs x"
+    " (1 + num_speculative_tokens) tokens, rounded up to such a size.",
     source="vllm/config/vllm.py:2630-2650",
 )
 SIZES_DISAGREE = Rule(
@@ -117,8 +118,9 @@ SIZES_EMPTY = Rule(
 )
 NO_SIZE_LEFT = Rule(
     "CG130",
-    title="All named sizes exceed max_num_batched_tokens: no graph is captured, and vLLM does not complain.",
-    why="Sizes above the limit are dropped one by one, and nothing checks that one is left.",
+    title="All named sizes exceed max_num_batched_tokens: no graph is captured, and vLLM only warns.",
+    why="Sizes above the limit are dropped, the log says that the list is overridden, and nothing checks that one is"
+    " left.",
     example="--cudagraph-capture-sizes 4096 --max-num-batched-tokens 2048: every batch runs eager.",
     instead="Name sizes at or below --max-num-batched-tokens.",
     source="vllm/config/vllm.py:2570-2575",
@@ -315,17 +317,20 @@ def _check_maximum(grid: GridInput, valid: int, trace: Trace) -> None:
     if grid.user_max is None or grid.user_max == valid:
         return
     if grid.user_sizes is not None:
+        dropped = grid.user_max in grid.user_sizes
+        why = f": it exceeds max_num_batched_tokens, {grid.max_num_batched_tokens}, and is dropped" if dropped else ""
         raise StartupError(
-            f"max_cudagraph_capture_size {grid.user_max} is not the largest capture size, {valid}",
+            f"max_cudagraph_capture_size {grid.user_max} is not the largest capture size, {valid}{why}",
             code=SIZES_DISAGREE.code,
             where="--max-cudagraph-capture-size",
             fix=f"drop --max-cudagraph-capture-size, or set it to {valid}" if valid else SIZES_DISAGREE.instead,
         )
     trace.decide(USER_MAX, "max_cudagraph_capture_size", grid.user_max, valid)
+    cliff = f"; batches above {valid} token{'' if valid == 1 else 's'} run without a graph" if valid else ""
     trace.find(
         USER_MAX,
         "warning",
-        f"the largest capture size is {valid}, not {grid.user_max}",
+        f"the largest capture size is {valid}, not {grid.user_max}{cliff}",
         fix=_near_maximum(grid, valid),
         where="--max-cudagraph-capture-size",
     )

@@ -45,7 +45,8 @@ BREAKABLE = Rule(
     title="Breakable CUDA graphs capture PIECEWISE without torch.compile, so compilation is switched off.",
     why="Some models cannot be compiled as a whole; their graphs are cut by hand at attention.",
     example="DeepseekV32ForCausalLM: compilation NONE, and PIECEWISE stays possible.",
-    instead="Set VLLM_USE_BREAKABLE_CUDAGRAPH=0.",
+    instead="Nothing, for a model that cannot be compiled as a whole: the graphs stay, and what the compiler would have"
+    " fused is the cost. Where it compiles, VLLM_USE_BREAKABLE_CUDAGRAPH=0 chooses the compiler and a longer start.",
     source="vllm/config/vllm.py:842-870",
 )
 REJECTS_MIXED_FULL = Rule(

@@ -5,6 +5,9 @@ Source: vllm/v1/cudagraph_dispatcher.py:110-128, vllm/v1/worker/gpu/lora_utils.p
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from ..light_dataclass import dataclass
 from ..trace import Rule
 from ..vocabulary import Runner
 
@@ -26,6 +29,35 @@ NO_GRAPH_WITHOUT_LORA = Rule(
     instead="Keep cudagraph_specialize_lora at its default, true.",
     source="vllm/v1/cudagraph_dispatcher.py:121-128",
 )
+
+
+@dataclass(frozen=True)
+class LoraPlan:
+    """How LoRA multiplies the graphs: `cases` are the captured numbers of active adapters."""
+
+    max_loras: int
+    specialize_active_lora: bool
+    cases: tuple[int, ...]
+
+    def most_active(self, max_num_seqs: int) -> int:
+        """Most adapters of a batch: a request brings at most one."""
+        return min(self.max_loras, max_num_seqs)
+
+    def idle_cases(self, max_num_seqs: int) -> list[int]:
+        """Cases that no batch is served as. A batch is served as the next case at or above its own number."""
+        used = {
+            min(above)
+            for count in range(self.most_active(max_num_seqs) + 1)
+            if (above := [case for case in self.cases if case >= count])
+        }
+        return sorted(set(self.cases) - used)
+
+    def in_words(self, cases: Sequence[int]) -> str:
+        """ "2, 4 and 5 active adapters (5 is max_loras + 1)"."""
+        texts = [str(case) for case in cases]
+        listed = texts[0] if len(texts) == 1 else f"{', '.join(texts[:-1])} and {texts[-1]}"
+        one_more = self.max_loras + 1
+        return f"{listed} active adapters" + (f" ({one_more} is max_loras + 1)" if one_more in cases else "")
 
 
 def lora_cases(

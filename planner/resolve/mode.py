@@ -160,6 +160,16 @@ ROCM_PCP = Rule(
     instead="Nothing to do.",
     source="vllm/platforms/rocm.py:1169-1185",
 )
+ROCM_DCP = Rule(
+    "CG248",
+    title="ROCm with decode context parallelism allowed PIECEWISE graphs only.",
+    why="FULL graphs were not made to work with it there; on CUDA what the attention backend supports counts.",
+    example="--decode-context-parallel-size 2 on ROCm with 0.28.0: PIECEWISE.",
+    instead="Use 0.29.0 and later.",
+    source="vllm/platforms/rocm.py, check_and_update_config",
+    release="0.28.0",
+    until="0.28.0",
+)
 CPU_COMPILE = Rule(
     "CG229",
     title="On CPU, VLLM_COMPILE becomes DYNAMO_TRACE_ONCE, and LoRA switches compilation off.",
@@ -283,6 +293,9 @@ def settle_eager(engine: Engine) -> None:
 def apply_platform(engine: Engine) -> None:
     """Step 3.19 for the platforms that change modes."""
     d = engine.deployment
+    with_dcp = engine.has(ROCM_DCP) and d.decode_context_parallel_size > 1
+    if d.gpu.platform == "rocm" and with_dcp and engine.graph_mode.has_full:
+        engine.set(ROCM_DCP, "cudagraph_mode", CUDAGraphMode.PIECEWISE)
     if d.gpu.platform == "rocm" and d.prefill_context_parallel_size > 1 and engine.graph_mode.has_full:
         engine.set(ROCM_PCP, "cudagraph_mode", CUDAGraphMode.PIECEWISE)
     if d.gpu.platform == "cpu":

@@ -29,12 +29,16 @@ QUANTIZATION = Rule(
     title="--quantization is a method that the release knows.",
     why="The layers are built by it.",
     example="--quantization fp3 does not start.",
-    instead="Leave --quantization out: the checkpoint says what it is.",
+    instead="Leave --quantization out: the checkpoint says what it is. A plugin's own method is not known here: CUDA"
+    " graphs do not rest on it, and --weights-bytes tells `plan` how large the weights of a GPU are.",
     source="vllm/model_executor/layers/quantization/__init__.py",
 )
 
 
-FROM_A_PLUGIN = " (a method that a plugin registers is not known here)"
+FROM_A_PLUGIN = (
+    " (a plugin's own method is not known here: leave it out, as CUDA graphs do not rest on it; `cgplan plan"
+    " --weights-bytes N` takes the weights of a GPU as they are stored)"
+)
 
 
 def check(engine: Engine) -> None:

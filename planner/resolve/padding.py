@@ -31,6 +31,11 @@ def table(sizes: Sequence[int]) -> list[tuple[int, int, int]]:
     return rows
 
 
+def over_batch(num_tokens: int, size: int) -> float:
+    """Padding over the tokens of the batch itself; of the step it is (size - num_tokens) / size."""
+    return (size - num_tokens) / num_tokens if num_tokens > 0 else 0.0
+
+
 def round_up(value: int, multiple: int) -> int:
     """The smallest multiple of `multiple` that is not below `value`, as vLLM computes it (vllm/utils/math_utils.py).
 

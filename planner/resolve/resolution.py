@@ -20,17 +20,9 @@ from .coverage import Coverage
 from .drafter import Drafter
 from .dynamic_sd import Steps
 from .graphs import Batch, Captures, Dispatch, Graph, check_batch
+from .lora import LoraPlan
 from .runner_v1 import V1Dispatcher
 from .runner_v2 import DispatchHabits, V2Dispatcher
-
-
-@dataclass(frozen=True)
-class LoraPlan:
-    """How LoRA multiplies the graphs: `cases` are the captured numbers of active adapters."""
-
-    max_loras: int
-    specialize_active_lora: bool
-    cases: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -89,6 +81,7 @@ class Resolution:
     assumptions: tuple[str, ...] = ()
     not_modelled: tuple[str, ...] = ()
     mode_fix: str | None = None
+    mode_cost: str = ""
 
     @property
     def decode_mode(self) -> CUDAGraphMode:
@@ -189,8 +182,8 @@ class Resolution:
     def findings(self) -> tuple[Finding, ...]:
         """What the operator should know: what the rules noted, then what the graphs leave uncovered."""
         lost = (
-            losses.lowered(self.requested_mode, self.cudagraph_mode, self.decisions, self.mode_fix),
-            losses.unreachable(len(self.unreachable)),
+            losses.lowered(self.requested_mode, self.cudagraph_mode, self.decisions, self.mode_fix, self.mode_cost),
+            losses.unreachable(self.unreachable, self.lora, self.max_num_seqs),
         )
         return (*self.noted, *(finding for finding in lost if finding is not None), *self._uncovered())
 
@@ -229,7 +222,7 @@ class Resolution:
         # A count in between is served as the next case, so the cases reach all that any count reaches.
         counts: Sequence[int] = (0,)
         if self.lora is not None:
-            most = self.lora.max_loras
+            most = min(self.lora.max_loras, self.max_num_seqs)
             counts = sorted({0, most, *(case for case in self.lora.cases if case <= most)})
         used = cover.reached(
             self.dispatch_batch,

@@ -31,9 +31,9 @@ from .dynamic_sd import ScheduleError
 from .dynamic_sd import steps as schedule_steps
 from .engine import Engine
 from .graphs import Captures
-from .lora import LORA_CASES, NO_GRAPH_WITHOUT_LORA, lora_cases
+from .lora import LORA_CASES, NO_GRAPH_WITHOUT_LORA, LoraPlan, lora_cases
 from .overrides import Overrides
-from .resolution import LoraPlan, Resolution
+from .resolution import Resolution
 from .spec_decode import SCHEDULE_INVALID
 
 V1_PIECEWISE = Rule(

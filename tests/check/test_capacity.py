@@ -58,7 +58,7 @@ def test_what_does_not_start_by_the_plan_is_an_error(line: str, on: str, code: s
 
 
 def test_what_only_the_bounds_leave_open_is_an_information() -> None:
-    one = told("Qwen/Qwen3.5-27B --max-num-seqs 337", "CG561", "0.25.1", on="h100")
+    one = told("Qwen/Qwen3.5-27B --max-num-seqs 380", "CG501", "0.25.1", on="h100")
     assert one is not None
     assert one.severity == "info"
 
@@ -75,7 +75,7 @@ def test_the_advice_is_that_of_the_plan() -> None:
     line = "openai/gpt-oss-20b --max-model-len 8192 --gpu-memory-utilization 0.95 --no-enable-prefix-caching"
     one = told(line, "CG521", "0.19.1", on="h100")
     assert one is not None
-    assert one.flag == "--gpu-memory-utilization 0.94"
+    assert one.flag == "--gpu-memory-utilization 0.92"
     made = plan(
         Deployment(
             model=load_model("openai/gpt-oss-20b"), gpu=gpu("h100"), vllm="0.19.1",

@@ -119,8 +119,8 @@ def test_deepep_high_throughput(given: str) -> None:
 @pytest.mark.parametrize(
     ("line", "code", "release", "cost"),
     [
-        (f"{MTP} --attention-backend FLASHINFER {drafts(3, 'mtp')}", "CG333", "0.23.0", "16% more tokens/s"),
-        ("meta-llama/Llama-4-Scout-17B-16E-Instruct -tp 8", "CG332", "0.23.0", "47% more requests/s"),
+        (f"{MTP} --attention-backend FLASHINFER {drafts(3, 'mtp')}", "CG333", "0.23.0", "16% more"),
+        ("meta-llama/Llama-4-Scout-17B-16E-Instruct -tp 8", "CG332", "0.23.0", "47% more"),
     ],
 )
 def test_what_the_lost_graphs_cost_others_is_quoted(line: str, code: str, release: str, cost: str) -> None:
@@ -134,6 +134,93 @@ def test_no_cost_where_decode_keeps_its_full_graphs() -> None:
     one = told("Qwen/Qwen3-8B -cc.cudagraph_mode=FULL", "CG330", "0.33.0", "a100")
     assert one is not None
     assert "measured elsewhere" not in one.message
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "parts"),
+    [
+        ("Qwen/Qwen3-Coder-30B-A3B-Instruct -cc.cudagraph_mode=PIECEWISE", "CG243", ("#25444", "ten requests")),
+        ("Qwen/Qwen2.5-1.5B-Instruct -cc.cudagraph_mode=PIECEWISE", "CG243", ("#20059",)),
+        ("Qwen/Qwen3-32B -tp 4 -cc.cudagraph_mode=PIECEWISE", "CG243", ("#20059", "sglang#2360", "size 4")),
+        ("Qwen/Qwen3-8B -cc.cudagraph_mode=NONE", "CG244", ("less than 1%", "full batches", "#20059")),
+        ("Qwen/Qwen3-8B -O0", "CG244", ("sgl-project/sglang#2360",)),
+        ("Qwen/Qwen3-32B -tp 4 --enforce-eager", "CG242", ("4% more", "less than 1%")),
+        ("Qwen/Qwen3-30B-A3B --enforce-eager", "CG242", ("#24123",)),
+    ],
+)
+def test_the_nearest_measurement_is_quoted(line: str, code: str, parts: tuple[str, ...]) -> None:
+    one = told(line, code, "0.33.0", "h100")
+    assert one is not None
+    assert "measured elsewhere, no prediction for this server" in one.message
+    assert [part for part in parts if part not in one.message] == []
+
+
+def test_a_mode_that_another_rule_takes_away() -> None:
+    moe = load("deepseek-ai/DeepSeek-V3.1")
+    one = told("m -dp 8 --enable-expert-parallel --all2all-backend deepep_high_throughput", "CG601", model=moe)
+    assert one is not None
+    assert "vllm-project/vllm#24123" in one.message
+    layerwise = '{"kv_connector": "LMCacheConnectorV1", "kv_role": "kv_both", ' + (
+        '"kv_connector_extra_config": {"use_layerwise": true}}'
+    )
+    two = told(f"Qwen/Qwen3-8B --kv-transfer-config '{layerwise}'", "CG209")
+    assert two is not None
+    assert "vllm-project/vllm#20059" in two.message
+
+
+@pytest.mark.parametrize("line", ["Qwen/Qwen3-8B", "Qwen/Qwen3-8B --enforce-eager", "Qwen/Qwen3-8B --runner pooling"])
+def test_a_mode_that_nobody_switched_off(line: str) -> None:
+    assert told(line, "CG244") is None
+
+
+class TestBackendOfDrafts:
+    """Which backend keeps the FULL graphs of decode steps with several tokens, before it is chosen."""
+
+    def test_the_one_that_would_lose_them_is_named(self) -> None:
+        one = told(f"{MTP} {drafts(1, 'mtp')}", "CG246", "0.27.1", "h100")
+        assert one is not None
+        assert (one.severity, pointed_at(one)) == ("info", "--speculative-config")
+        assert "FULL decode graphs with FLASH_ATTN; FLASHINFER would lose them" in one.message
+        assert "vllm-project/vllm#35387" in one.message
+
+    @pytest.mark.parametrize(
+        "line",
+        [
+            MTP,
+            f"{MTP} {drafts(1, 'mtp')} --attention-backend FLASH_ATTN",
+            f"{MTP} {drafts(1, 'mtp')} --attention-backend FLASHINFER",
+            f"{MTP} {drafts(1, 'mtp')} --enforce-eager",
+        ],
+    )
+    def test_no_choice_is_left(self, line: str) -> None:
+        assert told(line, "CG246", "0.27.1", "h100") is None
+
+    def test_where_every_backend_keeps_them(self) -> None:
+        assert told(f"{MTP} {drafts(1, 'mtp')}", "CG246", "0.33.0", "b200") is None
+
+
+def test_another_error_does_not_hide_the_backend_that_keeps_full() -> None:
+    line = f"Qwen/Qwen3.6-27B -q gptq -tp 4 {drafts(3, 'mtp')} --attention-backend FLASHINFER"
+    one = told(line, "CG333", "0.23.0", "rtx3090")
+    assert one is not None
+    assert one.flag == "--attention-backend FLASH_ATTN"
+
+
+def test_nothing_of_the_default_mode_where_a_mode_was_refused() -> None:
+    model = "meta-llama/Llama-4-Scout-17B-16E-Instruct -tp 8"
+    assert told(f'{model} -O \'{{"cudagraph_mode": "FULL"}}\'', "CG332") is None
+    assert told(model, "CG332") is not None
+
+
+@pytest.mark.parametrize("flag", ["--decode-context-parallel-size 8", "-dcp 8"])
+def test_context_parallelism_with_full_graphs(flag: str) -> None:
+    line = f"deepseek-ai/DeepSeek-V3.1 -tp 8 {flag}"
+    one = told(line, "CG247", "0.33.0", "h200")
+    assert one is not None
+    assert pointed_at(one) == flag.split()[0]
+    assert "-cc.cudagraph_mode=PIECEWISE" in str(one.fix)
+    assert told(f"{line} -cc.cudagraph_mode=PIECEWISE", "CG247", "0.33.0", "h200") is None
+    assert told("deepseek-ai/DeepSeek-V3.1 -tp 8", "CG247", "0.33.0", "h200") is None
 
 
 class TestPiecewiseAskedFor:

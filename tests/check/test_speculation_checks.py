@@ -10,7 +10,7 @@ M = "Qwen/Qwen3-8B --max-num-seqs 6"
 
 @pytest.mark.parametrize("release", ["0.22.1", "0.28.0", "0.33.0"])
 def test_a_maximum_in_requests(release: str) -> None:
-    line = f"{M} --max-cudagraph-capture-size 6 {drafts(3)}"
+    line = f"{M} --max-cudagraph-capture-size 6 {drafts(3)} --attention-backend FLASH_ATTN"
     one = told(line, "CG440", release)
     assert one is not None
     assert "6 requests of 4 tokens need 24" in one.message

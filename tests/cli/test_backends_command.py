@@ -104,7 +104,7 @@ def test_an_unknown_release_offers_the_nearest(cgplan: Run) -> None:
     assert (status, out) == (2, "")
     assert err.startswith("error[CG801]: vLLM release '99.0.0' is not known to cgplan; the nearest is ")
     assert f"--assume-release {SUPPORTED[-1]}" in err
-    assert "--assume-release 0.22.1" in cgplan("backends --vllm 0.22.7")[2]
+    assert "--assume-release 0.19.1" in cgplan("backends --vllm 0.18.7")[2]
 
 
 @pytest.mark.parametrize(

@@ -71,7 +71,7 @@ def test_a_shape_stands_in_for_weights_that_the_name_tells_of(cgplan: Run) -> No
     found = json.loads(out)
     assert status == 1
     assert [one["message"] for one in found["findings"] if one["severity"] == "error"] == [
-        "max_num_seqs 1024 exceeds the 870 Mamba cache blocks"
+        "max_num_seqs 1024 exceeds the 869 Mamba cache blocks"
     ]
     assert "CG596" in [one["code"] for one in found["findings"]]
     assert any("the shape of Qwen/Qwen3.6-27B in the place of" in text for text in found["assumptions"])

@@ -76,6 +76,67 @@ def test_the_filter(cgplan: Run, line: str, code: str, other: str) -> None:
     assert other not in found
 
 
+def test_words_give_few_rules_the_best_first(cgplan: Run) -> None:
+    found = listed(cgplan, "mamba cache blocks sequences")
+    assert found[0] == "CG501"
+    assert 1 < len(found) <= 12
+    assert [code for code in found if code.startswith("CG5")] == listed(cgplan, "CG5 mamba cache blocks sequences")
+
+
+def test_explain_takes_words(cgplan: Run) -> None:
+    status, out, err = cgplan("explain max_num_seqs (256) exceeds available Mamba cache blocks (95).")
+    assert (status, err) == (0, "")
+    assert out.startswith("max_num_seqs exceeds available Mamba cache blocks.")
+    assert "cgplan logs server.log" in out
+    assert "CG501" in out
+    document = json.loads(cgplan("explain lora capture slow --json")[1])
+    assert document["topics"][0]["name"] == "lora-capture"
+    assert not document["rule_first"]
+    assert "topics" not in json.loads(cgplan("explain CG501 --json")[1])
+
+
+def test_explain_answers_with_a_rule_where_it_says_more(cgplan: Run) -> None:
+    out = cgplan("explain pooling models graphs")[1]
+    assert out.startswith("CG207  Pooling models have no FULL graphs.")
+    assert "cgplan explain CG207" in out
+
+
+def test_options_in_a_question_are_words(cgplan: Run) -> None:
+    status, out, err = cgplan("explain --enable-lora -- capture -slow")
+    assert (status, err) == (0, "")
+    assert out.startswith("Why is capture with LoRA slow")
+    assert cgplan("explain -- --enable-lora slow")[1].startswith("Why is capture with LoRA slow")
+    assert cgplan("explain --help")[0] == 0
+    assert json.loads(cgplan("explain --enable-lora slow --json")[1])["topics"]
+
+
+def test_explain_takes_several_codes(cgplan: Run) -> None:
+    out = cgplan("explain cg501 CG502")[1]
+    assert out.index("CG501") < out.index("CG502")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("CG999", "there is no code 'CG999' [cgplan explain]; fix: cgplan explain lists all codes; near it are CG99"),
+        ("999", "there is no code '999'"),
+        ("CGxyz", "there is no code 'CGxyz'"),
+        ("qqq zzz", "nothing fits 'qqq zzz'"),
+    ],
+)
+def test_explain_of_what_is_not_there(cgplan: Run, words: str, said: str) -> None:
+    status, out, err = cgplan(f"explain {words}")
+    assert (status, out) == (2, "")
+    assert err.startswith(f"error[CG908]: {said}")
+    assert ("cgplan logs FILE" in err) is (words == "qqq zzz")
+
+
+def test_explain_alone_lists_codes_and_questions(cgplan: Run) -> None:
+    out = " ".join(cgplan("explain")[1].split())
+    assert "CG998" in out
+    assert "How dense should the list of sizes be?" in out
+
+
 def test_nothing_matches(cgplan: Run) -> None:
     assert cgplan("rules nosuchword") == (1, "No rule matches.\n", "")
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from cgplan.cli.app import run
+from cgplan.workload.tune.concurrency_schema import ConcurrencyDocument
 from cgplan.workload.tune.tune_schema import TuneDocument
 
 METRICS = Path(__file__).parents[2] / "fixtures" / "metrics"
@@ -249,3 +250,93 @@ def test_a_narrow_window_cuts_no_word(cgplan: Run, columns: str, monkeypatch: py
     assert any(line.endswith("chosen") for line in lines)
     assert "difference" in out
     assert "max_num_seqs" in out
+
+
+class TestConcurrency:
+    ASKED = (*ASKED, "--max-concurrency", "8")
+
+    def test_the_screen(self, cgplan: Run) -> None:
+        status, out, err = cgplan("tune", *self.ASKED)
+        assert (status, err) == (0, "")
+        said = " ".join(out.split())
+        assert "decode steps run in 4 FULL sizes: 1, 2, 4, 8." in said
+        assert "FULL sizes are never used" in said
+        assert "--max-num-seqs 8 --cudagraph-capture-sizes 1 2 3 4 5 6 7 8" in out
+        assert "s less of capture" in said
+
+    def test_a_narrow_screen(self, cgplan: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("COLUMNS", "50")
+        out = cgplan("tune", *self.ASKED)[1]
+        assert "…" not in out
+        assert max(map(len, (line for line in out.splitlines() if not line.startswith("--")))) <= 50
+
+    def test_the_document(self, cgplan: Run) -> None:
+        status, out, err = cgplan("tune", *self.ASKED, "--json")
+        assert (status, err) == (0, "")
+        found = json.loads(out)
+        ConcurrencyDocument.model_validate(found)
+        (full,) = (one for one in found["graphs"] if one["mode"] == "FULL")
+        assert full["by_decode"] == [1, 2, 4, 8]
+        assert found["launches"][0]["flags"] is None
+        assert found["assumptions"]
+
+    def test_the_page(self, cgplan: Run) -> None:
+        status, out, err = cgplan("tune", *self.ASKED, "--markdown")
+        assert (status, err) == (0, "")
+        assert out.startswith("# Graphs of at most 8 requests at once: ")
+        assert "| a size for each number |" in out
+
+    @pytest.mark.parametrize(
+        ("words", "said"),
+        [
+            (("--shape", "low"), "exclude each other"),
+            (("--workload", LOG), "exclude each other"),
+            (("--max-graphs", "8"), "--max-graphs is of a choice"),
+            (("--spread", "0.1"), "--spread is of a choice"),
+        ],
+    )
+    def test_what_does_not_go_together(self, words: tuple[str, ...], said: str, cgplan: Run) -> None:
+        status, _, err = cgplan("tune", *self.ASKED, *words)
+        assert status == 2
+        assert said in err
+
+    def test_other_commands_name_it(self, cgplan: Run) -> None:
+        status, _, err = cgplan("resolve", "--max-concurrency", "8")
+        assert status == 2
+        assert "cgplan tune --max-concurrency N" in err
+
+
+def test_a_log_in_the_place_of_a_model_is_told_its_option(cgplan: Run) -> None:
+    status, _, err = cgplan("tune", LOG, "--gpu", "h100")
+    assert status == 2
+    assert f"give it as --workload {LOG}" in err
+    assert "--max-concurrency N" in cgplan("tune", "--model", "Qwen/Qwen3-8B")[2]
+
+
+@pytest.mark.parametrize(
+    ("option", "said"), [("--metrics", "--workload FILE"), ("--cudagraph-metrics", "tune --workload FILE")]
+)
+def test_the_names_of_others_lead_to_the_workload(option: str, said: str, cgplan: Run) -> None:
+    status, _, err = cgplan("tune", *ASKED, option, "x")
+    assert status == 2
+    assert said in err
+
+
+def test_traffic_of_one_size_says_what_it_assumes(cgplan: Run, tmp_path: Path) -> None:
+    path = tmp_path / "nine.csv"
+    path.write_text("kind,tokens,requests,query_len,lora,count\ndecode,9,9,1,,1000\n", encoding="utf-8")
+    found = document(cgplan, *ASKED, "--workload", str(path))
+    assert set(range(1, 17)) <= set(found["near"])
+    assert found["near_reason"] == "batches of 1 size alone were seen"
+    out = " ".join(cgplan("tune", *ASKED, "--workload", str(path))[1].split())
+    assert "How far the traffic spreads is not known" in out
+    alone = document(cgplan, *ASKED, "--workload", str(path), "--spread", "0")
+    assert (alone["near"], alone["near_reason"]) == ([], None)
+
+
+def test_the_lists_by_density_are_shown_without_a_workload(cgplan: Run) -> None:
+    out = cgplan("tune", *ASKED, "--shape", "bursty")[1]
+    assert "Lists by how dense they are" in out
+    assert "powers of two" in out
+    found = document(cgplan, *ASKED, "--shape", "bursty")
+    assert [one["graphs"] for one in found["densities"]] == sorted(one["graphs"] for one in found["densities"])

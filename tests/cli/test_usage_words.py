@@ -51,7 +51,8 @@ def test_a_path_may_have_blanks(tmp_path: Path, capsys: pytest.CaptureFixture[st
 def test_an_option_that_is_like_none_is_not_guessed(option: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["resolve", option]) == 2
     assert capsys.readouterr().err.endswith(
-        f"unknown option {option} [cgplan resolve]; fix: see cgplan resolve --help\n"
+        f"unknown option {option} [cgplan resolve]; fix: no command has it; "
+        "cgplan resolve --help lists what this one takes\n"
     )
 
 

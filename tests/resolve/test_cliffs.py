@@ -61,7 +61,8 @@ def test_the_smallest_maximum_is_offered(seqs: int, tokens: int, asked: int, env
 
 
 def test_a_cut_maximum_and_dropped_sizes_are_noted() -> None:
-    assert "is 40, not 42" in finding("CG116", max_num_seqs=64, max_cudagraph_capture_size=42).message
+    message = finding("CG116", max_num_seqs=64, max_cudagraph_capture_size=42).message
+    assert message == "the largest capture size is 40, not 42; batches above 40 tokens run without a graph"
     found = finding("CG115", max_num_batched_tokens=4096, cudagraph_capture_sizes=[8, 8192])
     assert "the largest left is 8" in found.message
 

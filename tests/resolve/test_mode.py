@@ -249,6 +249,18 @@ def test_rocm_has_no_full_graphs_under_prefill_context_parallelism(asked: str, p
     assert found.configured_mode.value == after
 
 
+@pytest.mark.parametrize(
+    ("release", "gpu", "dcp", "lowered"),
+    [("0.28.0", ROCM, 2, True), ("0.29.0", ROCM, 2, False), ("0.28.0", ROCM, 1, False), ("0.28.0", Gpu(), 2, False)],
+)
+def test_rocm_had_no_full_graphs_under_decode_context_parallelism(
+    release: str, gpu: Gpu, dcp: int, lowered: bool
+) -> None:
+    found = outcome(vllm=release, gpu=gpu, model=MLA, tensor_parallel_size=8, decode_context_parallel_size=dcp)
+    assert ("CG248" in codes(found)) is lowered
+    assert (found.configured_mode is CUDAGraphMode.PIECEWISE) is lowered
+
+
 def test_rocm_runs_encoder_decoder_models_eager() -> None:
     """vllm/config/model.py:1487-1496: enforce_eager is set for them."""
     found = outcome(gpu=ROCM, model=WHISPER)

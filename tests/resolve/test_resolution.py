@@ -174,3 +174,14 @@ def test_what_is_left_out_is_named() -> None:
     assert outcome(compilation_config=options).not_modelled == ()
     replayed = outcome(model=ModelShape(architectures=("DeepseekV41ForCausalLM",)))
     assert any("replay" in line for line in replayed.not_modelled)
+
+
+@pytest.mark.parametrize(("max_num_seqs", "unreachable"), [(1, {2, 4, 8, 9}), (2, {4, 8, 9}), (3, {8, 9}), (64, {9})])
+def test_a_case_of_more_adapters_than_requests_is_unreachable(max_num_seqs: int, unreachable: set[int]) -> None:
+    """A request brings one adapter at most; the finding names the option that made the graphs."""
+    found = outcome(max_num_seqs=max_num_seqs, enable_lora=True, max_loras=8, specialize_active_lora=True)
+    assert {graph.num_active_loras for _, graph in found.unreachable} == unreachable
+    said = next(one for one in found.findings if one.code == "CG703")
+    assert said.message.startswith(f"{len(found.unreachable)} captured graphs serve no batch")
+    fix = "drop --specialize-active-lora"
+    assert said.fix == (fix if max_num_seqs >= 8 else f"{fix}, or set --max-loras {max_num_seqs}")

@@ -131,7 +131,7 @@ PIECEWISE = compiling(cudagraph_mode=CUDAGraphMode.PIECEWISE)
 
 
 def test_piecewise_by_name() -> None:
-    said("CG243", "8 to 15%", "vllm-project/vllm#20059", "-cc.cudagraph_mode=FULL_AND_PIECEWISE")
+    said("CG243", "-cc.cudagraph_mode=FULL_AND_PIECEWISE")
     asked = given(compilation_config=PIECEWISE)
     found = full_for_decode(asked, outcome(compilation_config=PIECEWISE))
     assert found is not None
@@ -153,3 +153,25 @@ def test_piecewise_where_there_is_no_more(fields: dict[str, Any]) -> None:
     if "num_gpu_blocks" in fields:
         more = {**fields, "num_gpu_blocks": 640}
         assert full_for_decode(given(**more), outcome(**more)) is not None
+
+
+def test_pages_that_logs_quotes_stand_by_themselves() -> None:
+    """A line of vLLM's log has no finding beside it: the page names no number of one, and weighs what was set."""
+    for code, parts, absent in (
+        ("CG116", ("counts tokens, not requests", "multiples of 8 up to 256"), "the finding names"),
+        ("CG205", ("cannot be compiled as a whole", "VLLM_USE_BREAKABLE_CUDAGRAPH=0"), "Set VLLM"),
+        ("CG703", ("--specialize-active-lora", "--cudagraph-capture-sizes"), "the option, that made it"),
+    ):
+        rule = all_rules()[code]
+        page = f"{rule.why} {rule.instead}"
+        assert [part for part in parts if part not in page] == []
+        assert absent not in page
+
+
+def test_weights_of_an_unknown_method_can_be_given() -> None:
+    for code in ("CG139", "CG143", "CG597"):
+        assert "--weights-bytes" in all_rules()[code].instead
+    with pytest.raises(StartupError) as refused:
+        outcome(quantization="online_int4")
+    assert "leave it out" in str(refused.value.fix)
+    assert "--weights-bytes" in str(refused.value.fix)

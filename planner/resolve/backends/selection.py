@@ -12,6 +12,7 @@ from .checks import reasons
 from .combinations import Reason
 from .facts import Backend, Catalogue, catalogue
 from .layer import Layer, is_quantized
+from .nearest import nearest
 from .support import Level
 
 AUTOMATIC = Rule(
@@ -35,7 +36,7 @@ NONE_VALID = Rule(
     title="No attention backend fits the layers, so vLLM does not start.",
     why="Each candidate lacks something that the model or a flag demands.",
     example="DeepSeek V3.2 on an A100: every sparse backend needs compute capability 9.0 or newer.",
-    instead="Take back the flag that excludes the nearest candidate, or use another GPU.",
+    instead="Take back the flag that excludes the nearest candidate, which the finding names, or use another GPU.",
     source="vllm/platforms/cuda.py:476-480",
 )
 BLOCK_SIZE = Rule(
@@ -88,7 +89,7 @@ def select(layer: Layer, name: str | None, release: str, unavailable: frozenset[
         if not against:
             return Selected(backend, tuple(rejected), _why(backend, rejected))
         rejected.append((backend.enum, against))
-    raise _none_valid(layer, rejected)
+    raise _none_valid(layer, rejected, facts)
 
 
 def candidates(layer: Layer, facts: Catalogue) -> Iterator[Backend]:
@@ -144,10 +145,11 @@ def _invalid(
     )
 
 
-def _none_valid(layer: Layer, rejected: list[tuple[str, tuple[Reason, ...]]]) -> StartupError:
+def _none_valid(layer: Layer, rejected: list[tuple[str, tuple[Reason, ...]]], facts: Catalogue) -> StartupError:
     kind = f"{'sparse ' if layer.sparse else ''}{'MLA ' if layer.mla else ''}attention"
     major, minor = layer.capability
-    nearest, against = min(rejected, key=lambda entry: len(entry[1]))
+    (backend, against), way = nearest(layer, [(facts.backends[name], against) for name, against in rejected])
+    more = f"; to have it, {way}" if way is not None else ""
     return StartupError(
         f"no attention backend fits {kind} with head size {layer.head_size}, dtype {shorten(layer.dtype, 40)} and "
         f"KV cache dtype {shorten(layer.kv_dtype, 40)} on compute capability {major}.{minor}",
@@ -156,5 +158,5 @@ def _none_valid(layer: Layer, rejected: list[tuple[str, tuple[Reason, ...]]]) ->
         raised_as="ValueError",
         raised_in="attention selector",
         where="--attention-backend",
-        fix=f"the nearest is {nearest}, which lacks: {'; '.join(reason.text for reason in against)}",
+        fix=f"the nearest is {backend.enum}, which lacks: {'; '.join(reason.text for reason in against)}{more}",
     )
