@@ -11,8 +11,8 @@ RELEASE_UNKNOWN = Rule(
     "CG801",
     title="The release of vLLM is not one that cgplan knows.",
     why="The rules change from release to release; the rules of another one would be a guess.",
-    example="--vllm 0.99 is refused, and the nearest known releases are named.",
-    instead="Give a release that cgplan knows, or upgrade cgplan.",
+    example="--vllm 0.99 is refused, and the nearest known release is named; 0.22.0 is read as 0.22.1.",
+    instead="Give a release that cgplan knows, take the command that the error names, or upgrade cgplan.",
     source=OWN,
 )
 INPUT = Rule(

@@ -30,6 +30,9 @@ Part = Literal[
 NOT_SAID = "the configuration does not say how the weights are stored"
 """Begins what `unsure` says of a scheme that is not from the configuration."""
 
+PLAIN_TOWER = "the vision tower was taken for a plain one"
+"""What `unsure` says of a vision tower whose layers are not read off its class."""
+
 Split = Literal["rows", "columns", "kv_heads", "vocab", "none"]
 """How tensor parallelism cuts a matrix.
 

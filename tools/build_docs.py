@@ -1,4 +1,4 @@
-"""Writes the pages of docs/ that are made from the source: docs/rules.md, and the drawing in docs/architecture.md.
+"""Writes the pages of docs/ that are made from the source: rules.md, topics.md, and the drawing in architecture.md.
 
 python tools/build_docs.py            write them
 python tools/build_docs.py --check    exit 1 where a page is not up to date
@@ -11,14 +11,18 @@ from pathlib import Path
 
 from house import rooms
 
-from cgplan.report import registry
+from cgplan.report import registry, topics
 
 DOCS = Path(__file__).parent.parent / "docs"
 
 
 def pages() -> dict[Path, str]:
     """What each page should hold."""
-    return {DOCS / "rules.md": registry.pages(registry.select()), rooms.PAGE: rooms.page()}
+    return {
+        DOCS / "rules.md": registry.pages(registry.select()),
+        DOCS / "topics.md": topics.page(),
+        rooms.PAGE: rooms.page(),
+    }
 
 
 def main(argv: list[str]) -> int:

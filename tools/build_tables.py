@@ -21,12 +21,16 @@ else:
     import tomli as tomllib
 
 RELEASES = Path(__file__).parents[1] / "planner" / "releases"
+APART = ("topics",)
+"""Files that one command reads; the others need not load them."""
 
 
 def build(folder: Path) -> dict[str, dict[str, Any]]:
     """By name of the file: its table, and the checksum of the text that it was made of."""
     tables = {}
     for path in sorted(folder.glob("*.toml")):
+        if path.stem in APART:
+            continue
         raw = path.read_bytes()
         tables[path.stem] = {"crc32": zlib.crc32(raw), "table": tomllib.loads(raw.decode("utf-8"))}
     return tables

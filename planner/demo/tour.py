@@ -66,7 +66,7 @@ STEPS = (
         ("logs", "-", "--gpu", "h100"),
         reads="crash.log",
         status=1,
-        lines=36,
+        lines=52,
     ),
     Step(
         "tune",
@@ -79,7 +79,7 @@ STEPS = (
         "diff",
         "What an upgrade changes for the same server, by which rule, and the flag that keeps what was.",
         ("diff", "--from", "0.28", "--to", "0.33", *_SERVER),
-        lines=36,
+        lines=46,
     ),
 )  # fmt: skip
 

@@ -60,6 +60,20 @@ REPLACED = {
 }
 """What took the place of an option that went between the releases known, where its setting went with it."""
 
+EARLIER = {
+    "--spec-method": "--speculative-config.method",
+    "--spec-tokens": "--speculative-config.num_speculative_tokens",
+    "--spec-model": "--speculative-config.model",
+}
+"""How releases before an option spell the same setting, where another option holds it."""
+SHORT_HERE = {"--cudagraph-mode": "-cc.cudagraph_mode"}
+"""Options that cgplan has and vLLM has not, with what vLLM has for them."""
+IN_FRONT = frozenset(
+    ("--gpu", "--gpus-per-node", "--vllm", "--assume-release", "--usage-context", "--software", "--num-gpu-blocks",
+     "--gpu-memory-bytes", "--kv-bytes", "--weights-bytes")
+)  # fmt: skip
+"""Options of cgplan's that say what vLLM is not told; they stand before the line."""
+
 
 class Unknown(NamedTuple):
     """What is wrong with an unknown option, and the fix."""
@@ -91,6 +105,11 @@ def explain_unknown(text: str, table: FlagTable) -> Unknown:
     removed = explain_removed(option)
     if removed is not None:
         return removed
+    if option in SHORT_HERE:
+        return Unknown(f"vLLM {table.release} has no option {option}, which is cgplan's own", _use(SHORT_HERE[option]))
+    if option in IN_FRONT:
+        said = f"vLLM {table.release} has no option {option}, which is cgplan's own"
+        return Unknown(said, f"give it in front of the line: cgplan check {option} ... -- vllm serve ...")
     return Unknown(f"vLLM {table.release} has no option {shorten(option, 60)}", _nearest(option, text, table))
 
 
@@ -105,7 +124,7 @@ def explain_removed(option: str) -> Unknown | None:
 def _of_other_release(option: str, holding: list[tuple[str, Flag]], table: FlagTable) -> Unknown:
     first, last = holding[0][0], holding[-1][0]
     if holds(table.release, None, first):
-        same = _same_setting(holding[0][1], option, table)
+        same = _same_setting(holding[0][1], option, table) or EARLIER.get(option, "")
         return Unknown(f"{option} exists since vLLM {first}; this is {table.release}", _use(same) if same else None)
     gone = next(release for release in SUPPORTED if holds(release, last) and release != last)
     flag = holding[-1][1]

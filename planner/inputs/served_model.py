@@ -7,16 +7,26 @@ from typing import NamedTuple
 
 from ..errors import InputError, nearest, shorten
 from ..model_shape import ModelShape
+from ..weight_shape import NOT_SAID
 from .hf_weight_names import stored_by_name
 from .model_family import of_the_family
 from .safe_json import shown
 
 _QUANTISED = re.compile(
     r"[-_.](?:unsloth|quantized|quant|dynamic|static|block|pertensor|perchannel|fp8|fp4|nvfp4|nvfp4a16|mxfp4|mxfp8|awq|gptq|"
-    r"autoround|bnb|gguf|mlx|exl[23]|w[48]a(?:4|8|16)(?:-fp8)?|int[48]|[48]-?bit|bf16|fp16|g128|q[2-8](?:_[0-9k])?(?:_[sml])?)$",
+    r"auto-?round|bnb|gguf|mlx|hqq|aqlm|inc|exl[23]|w[248]a(?:4|8|16)(?:-fp8)?|w[248]g[0-9]{2,4}|int[48]|[2-8]-?bit|"
+    r"[0-9](?:\.[0-9]{1,3})?-?bpw|h[68]|bf16|fp16|gs?[0-9]{2,4}|(?:32|64|128|256)g|a?sym|mixed|"
+    r"q[2-8](?:_[0-9k])?(?:_[sml])?)$",
     re.IGNORECASE,
 )
 """Ends of a name that speak of how the weights are stored."""
+_POOLS = re.compile(
+    r"(?:^|(?<=[-_.]))(?:embedding|embed|embedder|bge|gte|e5|minilm|colbert)(?=[-_.0-9]|$)",
+    re.IGNORECASE,
+)
+"""Words of a name that tell of a pooling model: vLLM serves it with --runner pooling by itself."""
+_TASK = re.compile(r"[-_.](?:embedding|embed|reranker|rerank)(?=[-_.]|$)", re.IGNORECASE)
+"""Words that are put into the name of the model that was trained on: Qwen3-Embedding-8B has the layers of Qwen3-8B."""
 _ENDS = re.compile(r"\.(?:gguf|safetensors|json)$", re.IGNORECASE)
 MOST_ENDS = 6
 
@@ -43,9 +53,13 @@ class NamedModel(NamedTuple):
     @property
     def instead(self) -> str:
         """The same with what it has in common with the model, as a part of a sentence."""
-        if self.like is None:
-            return self.stand_in
-        return f"the shape of {self.like}{', of the same family and size,' if self.is_relative else ''}"
+        pools = self.shape.runner_type == "pooling" and pools_by_name(self.name)
+        said = [
+            *(["of the same family and size"] if self.is_relative else []),
+            *(["pooling by its name"] if pools else []),
+        ]
+        shape = self.stand_in if self.like is None else f"the shape of {self.like}"
+        return f"{shape}, {' and '.join(said)}," if said else shape
 
     @property
     def stand_in(self) -> str:
@@ -76,8 +90,11 @@ def named_model(name: str, runner: str = "auto") -> NamedModel:
         pass
     like = _alike(name)
     is_relative = like is None
+    pools = pools_by_name(name)
     if is_relative:
-        like = _relative(name)
+        like = _relative(name) or _trained_on(name)
+    if pools and runner == "auto":
+        runner = "pooling"
     try:
         shape = load(like, runner=runner) if like is not None else None
     except InputError:  # vLLM's registry lacks it
@@ -86,10 +103,17 @@ def named_model(name: str, runner: str = "auto") -> NamedModel:
         short = _short(name).casefold()
         if _base(short) != short if is_relative else _short(like).casefold() != short:
             shape = _stored_as(shape, name)
+        shape = _as_stand_in(shape, like, is_relative)
         return NamedModel(
             said, shape.model_copy(update={"name": said}), False, like, _near(name) if is_relative else (), is_relative
         )
-    return NamedModel(said, ModelShape(name=said), False, None, _near(name))
+    kind = "pooling" if runner == "pooling" else "generate"
+    return NamedModel(said, ModelShape(name=said, runner_type=kind), False, None, _near(name))
+
+
+def pools_by_name(name: str) -> bool:
+    """Whether a name tells of an embedding model."""
+    return _POOLS.search(_short(name)) is not None
 
 
 def _stored_as(shape: ModelShape, name: str) -> ModelShape:
@@ -102,6 +126,17 @@ def _stored_as(shape: ModelShape, name: str) -> ModelShape:
     unknown = {"quantization": None, "is_nvfp4_quantized": False, "weight_block_quantized": False,
                "block_weights": None, "kv_cache_dtype": None, "weights": weights, "confidence": None}  # fmt: skip
     return shape.model_copy(update=unknown)
+
+
+def _as_stand_in(shape: ModelShape, like: str, is_relative: bool) -> ModelShape:
+    """The shape with weights that say whose they are, where the model's own may differ: quantised by others, or another
+    model's."""
+    weights = shape.weights
+    if weights is None or not (weights.schemes or is_relative):
+        return shape
+    stored = NOT_SAID if weights.schemes and NOT_SAID not in weights.unsure else ""
+    said = "; ".join(text for text in (stored, weights.unsure, f"those of {like} stand in") if text)
+    return shape.model_copy(update={"weights": weights.model_copy(update={"unsure": said})})
 
 
 def _alike(name: str) -> str | None:
@@ -133,6 +168,13 @@ def _relative(name: str) -> str | None:
     plain = [short for short in by_short if _base(short) == short]
     found = of_the_family(_base(_short(name)), plain)
     return by_short[found] if found is not None else None
+
+
+def _trained_on(name: str) -> str | None:
+    """The model whose layers an embedding model or a reranker has, by its name: Qwen3-8B of Qwen3-Embedding-8B."""
+    short = _short(name)
+    plain = _TASK.sub("", short)
+    return _alike(plain) if plain != short else None
 
 
 def _short(name: str) -> str:

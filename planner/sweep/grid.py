@@ -53,6 +53,7 @@ class Grid:
         absent: by release of vLLM, options that it does not have.
         ignored: options that vLLM takes and that are not modelled.
         version: of cgplan; records of another one are not the same.
+        notes: what is to be said of the grid's values, each in one line.
     """
 
     axes: tuple[Axis, ...]
@@ -60,6 +61,7 @@ class Grid:
     absent: Mapping[str, frozenset[str]] = field(default_factory=dict)
     ignored: tuple[str, ...] = ()
     version: str = ""
+    notes: tuple[str, ...] = ()
 
     @property
     def size(self) -> int:

@@ -14,7 +14,7 @@ from ..errors import CgplanError, InputError, cannot_read, did_you_mean, shorten
 from ..inputs.catalogue import load_model
 from ..inputs.serve_args_flags import flag_table
 from ..model_shape import ModelShape
-from ..releases import SUPPORTED
+from ..releases import SUPPORTED, stand_in
 from .grid import Axis, Grid, Value
 from .options import LIMITS, MEMORY, NOT_GIVEN, SECTIONS, TABLES, Load, canonical_name, is_ignored, read_value
 from .rules import BAD_GRID
@@ -66,7 +66,7 @@ def grid_of(document: Mapping[str, Any], name: str = "grid", folder: Path | None
     axes.sort(key=_speed)
     excludes = tuple(reader.excludes(document.get("exclude", []), axes))
     ignored = tuple(axis.name for axis in axes if is_ignored(axis.name))
-    grid = Grid(tuple(axes), excludes, _absent(axes), ignored, __version__)
+    grid = Grid(tuple(axes), excludes, _absent(axes), ignored, __version__, tuple(_stood_in_for(document)))
     if not grid.count:
         raise _wrong("nothing is left of it", f"{name}: exclude", "exclude less")
     return grid
@@ -183,6 +183,16 @@ def _check_once(axes: list[Axis], name: str) -> None:
                 fix="drop one of the two",
             )
         seen.add(axis.name)
+
+
+def _stood_in_for(document: Mapping[str, Any]) -> Iterator[str]:
+    """What to say of releases that another patch answers for. The document has been read: all of them are known."""
+    for part in ("base", "grid"):
+        named = document.get(part, {}).get("vllm", [])
+        for text in named if isinstance(named, list) else [named]:
+            said = stand_in(text)[1] if text != NOT_GIVEN else None
+            if said is not None:
+                yield f"{said.partition(';')[0]}, whose number the records have"
 
 
 def _absent(axes: list[Axis]) -> dict[str, frozenset[str]]:

@@ -17,7 +17,7 @@ from ..inputs.launches.secret_names import is_secret_name
 from ..inputs.secret_shapes import HIDDEN, hidden
 from ..inputs.serve_args_numbers import human_int, human_int_or_auto
 from ..model_shape import ModelShape
-from ..releases import SUPPORTED, canonical, table
+from ..releases import SUPPORTED, stand_in, table
 from ..releases.env_variables import readers
 from ..releases.gpus import gpu
 from ..sections import Gpu
@@ -171,7 +171,7 @@ def _word(raw: Any) -> str:
 
 def _release(text: str) -> str:
     try:
-        return canonical(text)
+        return stand_in(text)[0]
     except InputError as error:
         error.where = None
         error.fix = f"give one of {', '.join(SUPPORTED)}"

@@ -12,7 +12,17 @@ import pytest
 from cgplan import Gpu
 from cgplan.errors import InputError
 from cgplan.inputs import devices
-from cgplan.releases.gpus import gpu, gpu_names, known_as, records
+from cgplan.memory.budget.non_torch import total_bytes
+from cgplan.releases.gpus import (
+    as_assumed,
+    capability_of,
+    gpu,
+    gpu_names,
+    gpu_of_capability,
+    instead_of,
+    known_as,
+    records,
+)
 
 GIB = 2**30
 
@@ -38,6 +48,10 @@ GIB = 2**30
         ("rtx3090", "NVIDIA GeForce RTX 3090", (8, 6), 24, 82),
         ("rtx4090", "NVIDIA GeForce RTX 4090", (8, 9), 24, 128),
         ("rtx5090", "NVIDIA GeForce RTX 5090", (12, 0), 31.8, 170),
+        ("rtx4090-laptop", "NVIDIA GeForce RTX 4090 Laptop GPU", (8, 9), 16, 76),
+        ("rtx5080-laptop", "NVIDIA GeForce RTX 5080 Laptop GPU", (12, 0), 15.9, 60),
+        ("rtx5090-laptop", "NVIDIA GeForce RTX 5090 Laptop GPU", (12, 0), 23.9, 82),
+        ("rtx-pro-4500", "NVIDIA RTX PRO 4500 Blackwell", (12, 0), 31.9, 82),
         ("rtx6000-ada", "NVIDIA RTX 6000 Ada Generation", (8, 9), 48, 142),
         ("rtx-pro-6000", "NVIDIA RTX PRO 6000 Blackwell Server Edition", (12, 0), 95.6, 188),
         ("h20", "NVIDIA H20", (9, 0), 95.6, 78),
@@ -90,6 +104,16 @@ def test_names_are_unique_and_the_entries_complete() -> None:
         assert entry["memory_source"]
         assert entry.get("cuda_memory_bytes", 0) <= entry["memory_bytes"]
         assert known_as(entry["name"]) == gpu(entry["aliases"][0])
+
+
+def test_a_laptop_is_not_the_card_of_its_name() -> None:
+    laptop, card = gpu("NVIDIA GeForce RTX 5090 Laptop GPU"), gpu("rtx5090")
+    assert laptop.name != card.name
+    assert laptop.memory_bytes < card.memory_bytes
+    assert total_bytes(laptop).best / GIB == pytest.approx(22.36, abs=0.005)
+    unseen = {entry["aliases"][0] for entry in records() if entry["memory_source"].startswith("by analogy")}
+    assert {"rtx4090-laptop", "rtx5080-laptop", "rtx5090-laptop"} <= unseen
+    assert "rtx5090" not in unseen
 
 
 def test_vllm_finds_a100_in_the_names_of_a100() -> None:
@@ -176,3 +200,38 @@ def test_nobody_waits_for_a_sleeping_driver(monkeypatch: pytest.MonkeyPatch) -> 
     start = time.perf_counter()
     assert devices.detect() is None
     assert time.perf_counter() - start < 0.4
+
+
+class TestOfCapability:
+    @pytest.mark.parametrize(
+        ("name", "found"),
+        [("sm90", (9, 0)), ("SM_120", (12, 0)), ("sm_90a", (9, 0)), ("9.0", (9, 0)), ("cc 8.9", (8, 9)),
+         ("h100", None), ("90", None), ("sm", None), ("a100", None), ("l4", None)],
+    )  # fmt: skip
+    def test_names_that_are_capabilities(self, name: str, found: tuple[int, int] | None) -> None:
+        assert capability_of(name) == found
+
+    def test_the_nearest_by_memory_lends_its_multiprocessors(self) -> None:
+        found = gpu_of_capability((12, 0), 24 * GIB)
+        assert (found.capability, found.memory_bytes, found.integrated) == ((12, 0), 24 * GIB, False)
+        assert found.sm_count == gpu("rtx5090-laptop").sm_count
+        assert gpu_of_capability((12, 0), 96 * GIB).sm_count == gpu("rtx-pro-6000").sm_count
+
+    def test_its_memory_is_taken_as_given(self) -> None:
+        assert total_bytes(gpu_of_capability((9, 0), 48 * GIB)).best == 48 * GIB
+
+    def test_what_is_assumed_is_said(self) -> None:
+        assert "132 multiprocessors" in as_assumed(gpu_of_capability((9, 0), 48 * GIB))
+        assert as_assumed(gpu("h100")) == ""
+
+    def test_an_unknown_capability_is_refused(self) -> None:
+        with pytest.raises(InputError, match=r"9\.1") as caught:
+            gpu_of_capability((9, 1), GIB)
+        assert "sm90" in str(caught.value.fix)
+
+    @pytest.mark.parametrize(
+        ("name", "size"), [("mi300x", "192GiB"), ("AMD Instinct MI325X", "256GiB"), ("mi355x", "288GiB")]
+    )
+    def test_amds_get_the_next_command(self, name: str, size: str) -> None:
+        assert f"--gpu sm90 --gpu-memory-bytes {size}" in instead_of(name)
+        assert "--gpu sm90 with --gpu-memory-bytes" in instead_of("gfx1100")

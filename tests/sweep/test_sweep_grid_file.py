@@ -151,6 +151,15 @@ def test_a_file_that_cannot_be_read(tmp_path: Path, name: str) -> None:
     assert caught.value.code == "CG910"
 
 
+def test_another_patch_of_a_release_is_read_by_the_known_one_and_said() -> None:
+    grid = grid_of({"base": BASE, "grid": {"vllm": ["0.22.0", "0.33.0"]}})
+    values = next(axis.values for axis in grid.axes if axis.name == "vllm")
+    assert [value.shown for value in values] == ["0.22.1", "0.33.0"]
+    assert len(grid.notes) == 1
+    assert "0.22.0 goes by the rules of 0.22.1" in grid.notes[0]
+    assert grid_of({"base": BASE, "grid": {"vllm": ["0.22.1", "0.33.0"]}}).notes == ()
+
+
 def test_a_release_that_is_not_known_is_answered_with_what_a_grid_takes() -> None:
     with pytest.raises(InputError) as caught:
         grid_of({"base": BASE, "grid": {"vllm": ["0.99.0"]}})

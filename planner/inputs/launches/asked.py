@@ -39,6 +39,7 @@ class Context(NamedTuple):
         gpu_memory: memory of the GPU, bytes, where it differs from that of its kind.
         here: gives the GPU of this machine and their number, or None. It is asked where neither the user nor the file
             names a GPU, for a server that starts on this kind of machine (STARTED_HERE).
+        said_release: the build of vLLM that the user named, where `release` stands in for it.
         assumptions, ignored: what the user's own options assume, and which of them are not modelled; one line each.
     """
 
@@ -53,6 +54,7 @@ class Context(NamedTuple):
     here: Callable[[], tuple[Gpu, int] | None] | None = None
     assumptions: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
+    said_release: str | None = None
 
 
 NOTHING_SAID = Context()
@@ -96,7 +98,9 @@ class Asked:
 
     @property
     def release_assumed(self) -> bool:
-        """Whether the file names a release that is not known, and the nearest one stands in for it."""
+        """Whether the file, or the user, names a release that is not known, and the nearest one stands in for it."""
+        if self.context.said_release is not None:
+            return True
         said = self.launch.hints.release
         return self.context.release is None and said is not None and not is_known(said)
 
@@ -191,6 +195,10 @@ def _gpu(launch: Launch, context: Context, assumptions: list[str]) -> _Found:
             found = Gpu()
             assumptions.append(f"GPU: {found.name}; the line does not name one.")
         found = found.model_copy(update={"memory_bytes": context.gpu_memory})
+    if found is not None and said_by == "given":
+        from ...releases.gpus import as_assumed
+
+        assumptions += [text for text in [as_assumed(found)] if text]
     return _Found(found, count, said_by)
 
 

@@ -8,6 +8,7 @@ from importlib import import_module
 from ...errors import InputError
 from .config_beside import with_files
 from .launch import Reading, Remark, Source
+from .python_program import fix_of
 
 MAX_CHARS = 16 * 2**20
 """Longest text that is read."""
@@ -150,7 +151,8 @@ def _read_as(source: Source, kind: str) -> Reading:
         return reading
     if kind == "empty":
         return _none("the text is empty")
-    return _none(f"this is {kind}; scripts, manifests, compose files, units and Dockerfiles are read")
+    fix = fix_of(source.text) if kind == "a Python program" else None
+    return _none(f"this is {kind}; scripts, manifests, compose files, units and Dockerfiles are read", fix)
 
 
 def _first(reading: Reading) -> Reading:
@@ -169,8 +171,8 @@ def _first(reading: Reading) -> Reading:
     return reading
 
 
-def _none(message: str) -> Reading:
-    return Reading((), (Remark("no_launch", message),))
+def _none(message: str, fix: str | None = None) -> Reading:
+    return Reading((), (Remark("no_launch", message, None, fix),))
 
 
 def _template(source: Source) -> Reading:
