@@ -38,10 +38,7 @@ SUPPORTED = (
     "0.33.0",
 )
 """Releases that cgplan answers for: the last patch of each minor version."""
-OLDER_MEMORY = (
-    "before 0.20.2 the graphs' memory comes on top of --gpu-memory-utilization, so it must fit in what that leaves; "
-    "before 0.19 too, as far as known, and the log may have no estimate of it"
-)
+OLDER_MEMORY = "before 0.20.2 the graphs come on top of --gpu-memory-utilization (before 0.19 as far as known)"
 """What differs for memory in releases older than those known."""
 
 

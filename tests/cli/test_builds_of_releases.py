@@ -90,7 +90,7 @@ def test_an_end_of_diff_that_is_not_known_is_refused_with_the_command(cgplan: Ru
 
 
 def test_a_refusal_of_an_older_release_says_what_differs_for_memory(cgplan: Run) -> None:
-    words = "before 0.20.2 the graphs' memory comes on top of --gpu-memory-utilization"
+    words = "before 0.20.2 the graphs come on top of --gpu-memory-utilization"
     assert words in cgplan("plan", "Qwen/Qwen3-8B", "--gpu", "h100", "--vllm", "0.10.2")[2]
     assert words in cgplan("diff", "--from", "0.18.1", "--to", "0.33")[2]
     assert words not in cgplan("plan", "Qwen/Qwen3-8B", "--gpu", "h100", "--vllm", "0.40.0")[2]
