@@ -102,7 +102,7 @@ class DeploymentOptions:
         ),
     ] = None
     gpu_memory_bytes: Annotated[
-        _Text, _machine("--gpu-memory-bytes", metavar="N", help="Its memory, where it differs.")
+        _Text, _machine("--gpu-memory-bytes", metavar="N", help="Its memory as CUDA has it, where it differs.")
     ] = None
     gpus_per_node: Annotated[
         _Text, _machine("--gpus-per-node", metavar="N", help="GPUs that a node shows to vLLM.")

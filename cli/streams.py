@@ -1,4 +1,4 @@
-"""The three ways in which output goes wrong: a closed descriptor, a full disk, a reader that is gone."""
+"""The ways in which streams go wrong: a closed descriptor, a full disk, a reader that is gone."""
 
 from __future__ import annotations
 
@@ -12,9 +12,12 @@ PIPE_CLOSED = 141
 def mend() -> None:
     """Put files where Python has None because the descriptor was closed.
 
-    What is written to stdout then fails when it is flushed, as on any file that takes nothing; stderr swallows it. A
-    letter that stdout does not have is written as "?".
+    stdin is then empty. What is written to stdout fails when it is flushed, as on any file that takes nothing; stderr
+    swallows it. A letter that stdout does not have is written as "?".
     """
+    if sys.stdin is None:
+        _reopen(0, os.O_RDONLY)
+        sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115
     if sys.stdout is None:
         _reopen(1, os.O_RDONLY)
         sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115

@@ -34,4 +34,7 @@ def main(first: str, last: str) -> int:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 3:
+        print(__doc__, file=sys.stderr)
+        sys.exit(2)
     sys.exit(main(*sys.argv[1:3]))

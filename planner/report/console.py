@@ -14,6 +14,8 @@ from rich.theme import Theme
 WIDEST = 120
 NARROWEST = 40
 """Below it words would be cut to pieces; the terminal may wrap the lines as it likes."""
+USUAL = 80
+"""Where COLUMNS says 0, as some runners of jobs do: not known."""
 
 THEME = Theme(
     {
@@ -108,5 +110,5 @@ def console() -> Console:
     encoding = getattr(sys.stdout, "encoding", None) or ""
     kind = TidyFile if encoding.lower().startswith("utf") else AsciiFile
     found = _Screen(file=cast("IO[str]", kind(sys.stdout)), theme=THEME, highlight=False, emoji=False, markup=False)
-    found.width = max(NARROWEST, min(found.width, WIDEST))
+    found.width = max(NARROWEST, min(found.width or USUAL, WIDEST))
     return found

@@ -52,6 +52,17 @@ def test_what_is_closed_does_not_change_the_status_of_the_rest(line: str, status
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a POSIX shell")
+@pytest.mark.parametrize(
+    "line", ["logs -", "check -", "check", "plan -", f"tune {QWEN} --workload -", f"plan {QWEN} --profile -"]
+)
+def test_a_closed_stdin_is_an_empty_one(line: str) -> None:
+    done = shell(f"{line} <&-")
+    assert done.returncode == 2
+    assert "error[CG" in done.stderr
+    assert "bug" not in done.stderr
+
+
 @pytest.mark.skipif(not FULL.exists(), reason="needs /dev/full")
 def test_an_error_that_cannot_be_said_keeps_its_status() -> None:
     assert shell("resolve --gpu x 2>/dev/full").returncode == 2

@@ -141,3 +141,11 @@ class TestReleases:
 
     def test_one_that_takes_them_does_not(self) -> None:
         assert loaded("compare_releases").main("0.33", "0.28") == 1
+
+
+@pytest.mark.parametrize("name", ["compare_releases", "read_a_log"])
+def test_a_program_without_its_words_says_how_it_is_used(name: str) -> None:
+    done = subprocess.run([sys.executable, f"examples/{name}.py"], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2
+    assert f"python examples/{name}.py" in done.stderr
+    assert "Traceback" not in done.stderr
