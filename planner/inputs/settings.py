@@ -129,7 +129,7 @@ def _toml(raw: bytes, path: Path) -> dict[str, Any]:
         document: dict[str, Any] = tomllib.loads(raw.decode("utf-8-sig"))
     except UnicodeDecodeError:
         raise _wrong("is not UTF-8", str(path), "save it as UTF-8") from None
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # also a whole number of more digits than Python reads
         said = shorten(str(error) if isinstance(error, ValueError) else "nested too deeply", 120)
         raise _wrong(f"is not TOML: {said}", str(path), "mend it at that place") from None
     return document

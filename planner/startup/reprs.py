@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from math import isfinite
 from typing import Any
 
 MAX_DEPTH = 40
@@ -102,8 +103,7 @@ class _Reader:
             return self._object()
         if number := _NUMBER.match(self.text, self.at):
             self.at = number.end()
-            digits = number[0]
-            return float(digits) if set(digits) & set(".eE") else int(digits)
+            return _number(number[0])
         return self._word(depth)
 
     def loose(self, until: str) -> Any:
@@ -225,6 +225,14 @@ class _Reader:
             elif open_ and char == open_[-1]:
                 open_.pop()
             self.at += 1
+
+
+def _number(digits: str) -> float | int | str:
+    """The number; one that no float holds stays text, as JSON has no infinity."""
+    if not set(digits) & set(".eE"):
+        return int(digits)
+    found = float(digits)
+    return found if isfinite(found) else digits
 
 
 def _escape(match: re.Match[str]) -> str:

@@ -103,7 +103,8 @@ def read_value(name: str, raw: Any, where: str, load: Load) -> Value:
 
 def _value(name: str, raw: Any, content: Any) -> Value:
     if name in ("gpu", "model") or isinstance(content, (Gpu, ModelShape)):
-        return Value(str(raw), content.model_dump_json(), content)
+        # Not pydantic's own JSON, which refuses half a character in a name.
+        return Value(str(raw), json.dumps(content.model_dump(mode="json"), separators=(",", ":")), content)
     if isinstance(content, dict) and any(isinstance(part, ModelShape) for part in content.values()):
         shapes = {key: part.model_dump(mode="json") for key, part in content.items() if isinstance(part, ModelShape)}
         return Value(_text(raw), _text({**content, **shapes}), content)

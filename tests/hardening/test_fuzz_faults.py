@@ -34,7 +34,9 @@ from cgplan.memory.budget.budget import reserve_of
 from cgplan.memory.kv_dtypes import dtype_bytes
 from cgplan.model_shape import MOST_LAYERS
 from cgplan.releases import canonical
+from cgplan.startup.reprs import parse_dict
 from cgplan.sweep.grid_file import grid_of
+from cgplan.sweep.options import read_value
 from cgplan.sweep.record_file import RecordFile
 from cgplan.vocabulary import CUDAGraphMode
 from cgplan.workload.histogram import Batches, Range
@@ -274,3 +276,25 @@ vllm:spec_decode_num_draft_tokens_total{engine="0"} TOKENS
         read = read_text(self.TEXT.replace("DRAFTS", "3").replace("TOKENS", "6"), "metrics.txt")
         assert isinstance(read, Snapshot)
         assert gathered(read).parts[0].facts["draft_tokens"] == 6
+
+
+class TestNumbersThatAreTooLarge:
+    def test_one_that_no_float_holds_is_text(self) -> None:
+        assert parse_dict("{'max_model_len': 1e999, 'seed': -1E999, 'x': 1.5e3}") == {
+            "max_model_len": "1e999",
+            "seed": "-1E999",
+            "x": 1500.0,
+        }
+
+    def test_settings_with_more_digits_than_python_reads(self, tmp_path: Path) -> None:
+        path = tmp_path / "cgplan.toml"
+        path.write_text(f"max = {'9' * 5000}\n")
+        assert "is not TOML" in refused(lambda: load(str(path))).message
+
+
+def test_half_a_character_in_the_name_of_a_model_of_a_grid() -> None:
+    def load_shape(name: str) -> ModelShape:
+        return load_model("Qwen/Qwen3-8B").model_copy(update={"name": name})
+
+    value = read_value("model", "\ud800/Qwen3-8B", "base.model", load_shape)
+    assert json.loads(value[1])["name"] == "\ud800/Qwen3-8B"

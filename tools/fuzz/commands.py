@@ -98,6 +98,8 @@ class Commands:
         if dice.random() < 0.15 and command != "profile":
             words += ["--", "vllm", "serve", "Qwen/Qwen3-8B", *dice.sample(VALUES, 1)]
         words = [word for word in words if not _writes(word) and "\0" not in word]
+        if command == "profile":  # its --json names a file
+            words = [word for word in words if not word.startswith("--j")]
         if command == "sweep":  # writes what it measures
             words = [word for word in words if not word.startswith("--pr")]
         return words if command != "profile" or "--dry-run" in words else [command, "--dry-run"]
