@@ -20,6 +20,7 @@ from .logs_metrics import (
     MetricsOption,
     gather,
     show_no_steps,
+    show_padding_step,
     show_workload,
     step_tap,
     workload_document,
@@ -150,12 +151,19 @@ def command(
             if reports:
                 print()
             show_workload(gathered, resolution)
+            show_padding_step(gathered, resolution, _model(reports), [*(files or ()), *(metrics or ())], secrets)
         elif any(report.came_up for report in reports):
             show_no_steps(reports)
     if saved is not None:
         print(saved, file=sys.stderr if as_json or as_markdown else sys.stdout)
     worst = max((SEVERITIES.index(report.worst) for report in reports if report.worst is not None), default=-1)
     return int(lowest is not None and worst >= lowest)
+
+
+def _model(reports: Sequence[StartReport]) -> str | None:
+    from cgplan.startup.arguments import model_of
+
+    return next((name for report in reversed(reports) if (name := model_of(report.start)) is not None), None)
 
 
 def _reports(starts: Sequence[Start], options: CacheSizeOptions, start: str | None, no_plan: bool) -> list[StartReport]:

@@ -18,6 +18,7 @@ import typer
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from cgplan.report.logs_secrets import LogSecrets
     from cgplan.resolve.resolution import Resolution
     from cgplan.startup.analysis import StartReport
     from cgplan.workload.gathered import Gathered
@@ -77,6 +78,22 @@ def show_no_steps(reports: Sequence[StartReport], out: Console | None = None) ->
     out = out or console()
     out.print()
     out.print(Text(no_steps(reports)))
+
+
+def show_padding_step(
+    gathered: Gathered, resolution: Resolution | None, model: str | None, sources: Sequence[str], secrets: LogSecrets
+) -> None:
+    """Name the command that finds sizes with less padding, where the steps have much of it."""
+    from rich.text import Text
+
+    from cgplan.report.console import console
+    from cgplan.report.logs_steps import padding_step
+
+    source = next((one for one in sources if one != "-"), "LOG")
+    if text := padding_step(gathered, resolution, model, source):
+        out = console()
+        out.print()
+        out.print(Text(secrets.text(text)))
 
 
 def workload_markdown(gathered: Gathered, resolution: Resolution | None = None) -> str:

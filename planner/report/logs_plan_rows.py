@@ -96,6 +96,8 @@ def _plan_row(row: Row, ranks: int) -> tuple[str, ...]:
     name = f"{row.name}, {named(row.ranks)}" if row.ranks and len(row.ranks) < ranks else row.name
     if row.planned is None or row.measured is None:
         return name, row.said, "", row.found, "", row.verdict
+    if row.unit == "bytes" and row.key.startswith("kv") and row.planned.best < 0:
+        return name, "does not fit", "", amount(row, row.measured), "", row.verdict
     bounds = "" if row.planned.is_exact else f"{amount(row, row.planned.low)}–{amount(row, row.planned.high)}"
     off = f"{row.percent:+.1f}%" if row.percent is not None and row.verdict != "exact" else ""
     return name, amount(row, row.planned.best), bounds, amount(row, row.measured), off, row.verdict

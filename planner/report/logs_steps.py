@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from ..check.graph_metrics import HISTOGRAM, LAST_WITHOUT, NOTHING_PRINTED, SWITCH
 from ..releases import holds
@@ -10,6 +12,12 @@ from ..startup.analysis import StartReport
 from ..startup.deployment import runner_of
 from ..startup.known import argument
 from ..startup.record import Start
+from ..workload.rules import TRAFFIC_PADDING
+from .workload_view import view
+
+if TYPE_CHECKING:
+    from ..resolve import Resolution
+    from ..workload.gathered import Gathered
 
 NO_STEPS = (
     "Steps: the log has none. A server that is started with --cudagraph-metrics logs how many ran in which graph; "
@@ -43,6 +51,23 @@ def no_steps(reports: Sequence[StartReport]) -> str:
             " ten seconds while requests run. --metrics reads /metrics."
         )
     return NO_STEPS
+
+
+MUCH_PADDING = 0.1
+"""Share of what the steps compute from which on other sizes are worth a look."""
+
+
+def padding_step(gathered: Gathered, resolution: Resolution | None, model: str | None, source: str) -> str:
+    """The command that finds sizes with less padding, where the steps have much of it; "": they have little.
+
+    Args:
+        source: the log or the text of /metrics that has the steps, as it was given.
+    """
+    shown = view(gathered, resolution)
+    if shown is None or shown.tally is None or not shown.is_seen or shown.tally.waste.low < MUCH_PADDING:
+        return ""
+    words = ["cgplan", "tune", model or "MODEL", "--workload", source]
+    return f"Sizes with less padding ({TRAFFIC_PADDING.code}): {shlex.join(words)}"
 
 
 def _is_asked(start: Start) -> bool:

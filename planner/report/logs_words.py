@@ -10,7 +10,7 @@ from ..startup.analysis import StartReport
 from ..startup.arguments import model_of
 from ..startup.corrected import Common, common
 from ..startup.diagnosis import died_at_work, unfinished
-from ..startup.known import GIB, deducts, gib, gpu_memory, release_of, tightest, transient
+from ..startup.known import GIB, argument, deducts, gib, gpu_memory, release_of, tightest, transient
 from ..startup.record import Captured, Rank, Start, StartupLog
 from ..startup.requests import requests_of
 from ..startup.times import KERNELS
@@ -26,6 +26,10 @@ WITHIN_PROFILE = ("compile", "warm-up")
 """Parts that vLLM's time of the profile run holds."""
 ESTIMATE_WITHIN_UNTIL = "0.26.0"
 INIT = "init engine"
+
+
+INTERACTIVITY = "interactivity"
+"""The --performance-mode that has sizes of its own, every one up to 32."""
 
 
 class Phase(NamedTuple):
@@ -47,8 +51,18 @@ def title(report: StartReport) -> str:
     elif (memory := gpu_memory(start)) is not None:
         gpu = f"{(memory.low + memory.high) / 2 / GIB:.1f} GiB GPU"
     version = f"vLLM {start.vllm_version}" if start.vllm_version else "vLLM of an unknown release"
-    parts = (version, gpu, layout(start), model_of(start))
+    parts = (version, gpu, layout(start), _model(report))
     return " · ".join(part for part in parts if part)
+
+
+def _model(report: StartReport) -> str | None:
+    """The model by the log's name; where it was planned as another, or the log has none, by that one's too."""
+    served = report.comparison.served.deployment if report.comparison is not None else None
+    told, planned = model_of(report.start), served.model.name if served is not None else None
+    if told is None or planned is None:
+        return told or planned
+    same = told.rsplit("/", 1)[-1].casefold() == planned.rsplit("/", 1)[-1].casefold()
+    return told if same else f"{told}, planned as {planned}"
 
 
 def layout(start: Start) -> str:
@@ -107,7 +121,9 @@ def graph_line(start: Start) -> str:
     """Mode, sizes and graphs as the log has them; "" where it has none of them."""
     parts = [start.cudagraph_mode] if start.cudagraph_mode else []
     if start.capture_sizes:
-        parts.append(f"{counted(len(start.capture_sizes), 'size')} up to {start.capture_sizes[-1]}")
+        sizes = f"{counted(len(start.capture_sizes), 'size')} up to {start.capture_sizes[-1]}"
+        asked = argument(start, "performance_mode")
+        parts.append(f"{sizes} by --performance-mode {asked}" if asked == INTERACTIVITY else sizes)
     graphs = start.graphs
     if graphs:
         parts.append(", ".join(f"{count} {kind}" for kind, count in graphs.items()) + " graphs")

@@ -9,8 +9,9 @@ from typing import Literal
 from ..errors import CgplanError
 from ..memory.budget.budget import StageBudget
 from ..memory.budget.measured import Measured
+from ..memory.capacity_plan import Capacity, CapacityPlan, capacity_in, capture_time
 from ..memory.estimates import Interval, exactly
-from ..memory.plan import Capacity, CapacityPlan, capacity_in, capture_time, plan_of
+from ..memory.plan import plan_of
 from ..memory.request import MemoryRequest
 from ..resolve import Resolution, resolve
 from ..trace import Finding

@@ -8,10 +8,11 @@ from dataclasses import dataclass, field, replace
 from ..deployment import Deployment
 from ..errors import CgplanError
 from ..inputs.launches.asked import Context
+from ..memory.budget.gdn_prefill import most_of_prefill
+from ..memory.capacity_plan import capacity_in
 from ..memory.kv.capacity import KVCacheTooSmall
+from ..memory.kv.promotion import MANAGER_OFF
 from ..memory.limits import constraints
-from ..memory.plan import capacity_in
-from ..resolve.hybrid_manager import HYBRID_MANAGER
 from ..resolve.other_backend import remedy
 from ..trace import Finding
 from . import any_gpu, times, upgrade
@@ -19,7 +20,7 @@ from .against_plan import Comparison, compare
 from .corrected import Correction, correct
 from .deployment import Served, other_than, served
 from .diagnosis import Diagnosis, came_up, diagnose, unfinished, with_findings
-from .ends import with_sure_end
+from .ends import with_limits_of_its_end, with_sure_end
 from .findings import findings_of, named_gpu_bytes
 from .known import release_of, tightest
 from .missing_graphs import without_plan
@@ -87,7 +88,7 @@ def report_of(start: Start, number: int, starts: Sequence[Start], context: Conte
     """The report of one of `starts`."""
     # Of the others, too: what failed there is no fix here.
     starts = [_with_model(with_sure_end(one), context) for one in starts if one is not start]
-    start = _with_model(with_sure_end(start), context)
+    start = _with_model(with_limits_of_its_end(with_sure_end(start)), context)
     comparison = compare(start, served(start, context)) if context is not None else None
     diagnosis = None
     of_the_plan: tuple[Finding, ...] = ()
@@ -95,6 +96,7 @@ def report_of(start: Start, number: int, starts: Sequence[Start], context: Conte
         diagnosis = diagnose(
             start, starts, needed_of(comparison), beside_of(comparison), most_of(comparison),
             named_gpu_bytes(start, comparison), graphs_of(comparison), seqs_of(comparison),
+            tokens_of(comparison), prefill_of(comparison),
         )  # fmt: skip
     if diagnosis is not None and comparison is not None and context is not None:
         plans = any_gpu.planned(start, context) if comparison.served.deployment is None else []
@@ -133,11 +135,10 @@ def report_of(start: Start, number: int, starts: Sequence[Start], context: Conte
 def _of_numbers(start: Start, comparison: Comparison | None, context: Context | None) -> Iterator[Finding | None]:
     """What the log's own numbers say of requests, time, an upgrade and the GPU."""
     yield fewer_fit(start, comparison)
-    yield times.finding_of(start)
-    yield times.slow_capture(start, comparison)
+    yield from times.findings_of(start, comparison)
     least = tightest(start.ranks)
     if least is not None and not had_too_much(start):
-        yield upgrade.finding_of(start, least)
+        yield upgrade.finding_of(start, least, comparison.plan if comparison is not None else None)
     gpu = context.gpu if context is not None and context.gpu_memory is None else None
     if gpu is not None and (comparison is None or comparison.served.deployment is None):
         yield other_than(start, gpu, is_planned=False)
@@ -188,6 +189,25 @@ def graphs_of(comparison: Comparison | None) -> int | None:
 def seqs_of(comparison: Comparison | None) -> int | None:
     """How many requests may run, by the plan; None: not known."""
     return comparison.resolution.max_num_seqs if comparison is not None and comparison.resolution is not None else None
+
+
+def tokens_of(comparison: Comparison | None) -> int | None:
+    """Batched tokens, by the plan; None: not known."""
+    resolution = comparison.resolution if comparison is not None else None
+    return resolution.max_num_batched_tokens if resolution is not None else None
+
+
+def prefill_of(comparison: Comparison | None) -> int | None:
+    """What a prefill of gated delta layers takes at most beyond the profile run; 0: not known; None: no such layers, or
+    no plan."""
+    deployment = comparison.served.deployment if comparison is not None else None
+    cache = deployment.model.cache if deployment is not None else None
+    if comparison is None or deployment is None or cache is None or all(one.kind != "gdn" for one in cache.layers):
+        return None
+    budget = comparison.plan.budget if comparison.plan is not None else None
+    if budget is None or comparison.resolution is None:
+        return 0
+    return most_of_prefill(deployment, comparison.resolution, budget.tightest) or 0
 
 
 def most_of(comparison: Comparison | None) -> float | None:
@@ -246,9 +266,8 @@ def _charged(found: Diagnosis, deployment: Deployment | None, plugin: str | None
     length, needed = found.values.get("max_model_len"), found.values.get("needed_bytes")
     if found.kind != "model_len" or deployment is None or not length or not needed:
         return []
-    text = any_gpu.charged_in_full(deployment, length, needed, plugin)
-    fix = "leave out what switches it off, or a --max-model-len that fits"
-    return [] if text is None else [Finding(HYBRID_MANAGER.code, "info", text, fix)]
+    charged = any_gpu.charged_in_full(deployment, length, needed, plugin, found.values.get("available_bytes"))
+    return [] if charged is None else [Finding(MANAGER_OFF.code, "info", charged.text, charged.fix)]
 
 
 def _is_too_large(found: Diagnosis, corrections: Sequence[Correction]) -> bool:

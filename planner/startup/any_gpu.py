@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from ..deployment import Deployment
 from ..errors import CgplanError
 from ..inputs.launches.asked import Context
+from ..memory.capacity_plan import capacity_in
 from ..memory.kv.capacity import KVCacheTooSmall
 from ..memory.limits import constraints
-from ..memory.plan import capacity_in
 from ..releases import SUPPORTED
 from ..releases.gpus import gpu
 from ..resolve import Resolution, resolve
@@ -64,24 +65,44 @@ def broken(start: Start, plans: list[tuple[Served, Resolution]]) -> list[Finding
     return [one for code, one in by_gpu[0].items() if all(code in other for other in by_gpu)]
 
 
-def charged_in_full(deployment: Deployment, length: int, needed: int, plugin: str | None = None) -> str | None:
-    """That the need of the message is the one with the hybrid KV cache manager off, in words; None: it is not, or the
-    model's layers all take the same.
+class Charged(NamedTuple):
+    """That a need is the one with the hybrid KV cache manager off, in words, and what to do."""
+
+    text: str
+    fix: str
+
+
+def charged_in_full(
+    deployment: Deployment, length: int, needed: int, plugin: str | None = None, available: int | None = None
+) -> Charged | None:
+    """That the need of the message is the one with the hybrid KV cache manager off; None: it is not, or the model's
+    layers all take the same.
 
     Args:
         length, needed: tokens and bytes of the message.
         plugin: the platform's, whose rules may switch it off.
+        available: bytes that are there, by the message.
     """
-    sizes = {off: _needed(deployment, length, off) for off in (True, False)}
-    off, on = sizes[True], sizes[False]
-    if off is None or on is None or on > 0.9 * off or abs(off - needed) > max(ROUNDED * GIB, 0.002 * off):
+    switched_off, switched_on = (_refusal(deployment, length, off) for off in (True, False))
+    if switched_off is None or switched_on is None:
+        return None
+    off, on = switched_off.needed_bytes, switched_on.needed_bytes
+    if on > 0.9 * off or abs(off - needed) > max(ROUNDED * GIB, 0.002 * off):
         return None
     own = [*_switches(deployment), *([f"the rules of {plugin}"] if plugin is not None else [])]
     why = ", ".join(own) or "--disable-hybrid-kv-cache-manager, a KV connector or a platform's plugin"
-    return (
+    text = (
         f"{needed / GIB:.2f} GiB is what a request takes where layers with a window are charged at the full length: the"
-        f" hybrid KV cache manager is off, and with it on {on / GIB:.2f} GiB are needed. What switches it off: {why}"
+        f" hybrid KV cache manager is off, and with it on {on / GIB:.2f} GiB are needed"
     )
+    fix = "leave out what switches it off, or a --max-model-len that fits"
+    if available is not None and on > available:
+        fits = _refusal(deployment, length, False, available)
+        longest = fits.estimated_max_model_len if fits is not None else 0
+        text += f", which is more than the {available / GIB:.2f} as well"
+        fix = "leave out what switches it off"
+        fix += f", with --max-model-len {longest} or less" if longest else " and a shorter --max-model-len"
+    return Charged(f"{text}. What switches it off: {why}", fix)
 
 
 def _switches(deployment: Deployment) -> Iterator[str]:
@@ -92,11 +113,11 @@ def _switches(deployment: Deployment) -> Iterator[str]:
         yield f"the KV connector {deployment.kv_transfer_config.kv_connector}"
 
 
-def _needed(deployment: Deployment, length: int, off: bool) -> int | None:
-    """Bytes of KV cache that a request of that length takes with the manager off or on; None: not known."""
+def _refusal(deployment: Deployment, length: int, off: bool, available: int = LITTLE) -> KVCacheTooSmall | None:
+    """vLLM's refusal of a request of that length with the manager off or on; None: it is none, or not known."""
     try:
         other = deployment.model_copy(update={"max_model_len": length, "disable_hybrid_kv_cache_manager": off})
-        refusal = capacity_in(other, resolve(other), [LITTLE] * other.pipeline_parallel_size).refusal
+        refusal = capacity_in(other, resolve(other), [available] * other.pipeline_parallel_size).refusal
     except CgplanError:
         return None
-    return refusal.needed_bytes if isinstance(refusal, KVCacheTooSmall) else None
+    return refusal if isinstance(refusal, KVCacheTooSmall) else None

@@ -131,7 +131,8 @@ _TEXTS = (
     _text("kernel_image", r"device kernel image is invalid|no kernel image is available for execution"),
     _text("nccl", r"NCCL error|DistBackendError|\bnccl(?:UnhandledCuda|System|Internal|Remote|InvalidUsage)\w*"),
     _text("unrecognised", r"unrecognized arguments: (?P<argument>--?[\w.-]{1,80})"),
-    _text("memory_access", r"illegal memory access|device-side assert|unspecified launch failure|misaligned address"),
+    _text("memory_access", r"illegal memory access|device-side assert|unspecified launch failure|misaligned address"
+          r"|operation not permitted when stream is capturing"),
     _text("files", r"is not a local folder and is not a valid model identifier|gated repo|Repository ?Not ?Found"
           r"|No space left on device|Can't load the configuration of|Invalid repository ID"),
     _text(

@@ -8,23 +8,25 @@ from typing import Any
 
 from ..releases import SUPPORTED, holds
 from ..trace import Finding
+from . import serving
 from .crash_rules import UNFINISHED, page_of
 from .known import (
     GIB,
     deducts,
     gib,
     is_manual,
+    is_seen_by_pools,
     rank_named,
     release_of,
     step_of,
     tightest,
 )
-from .outside import is_split, outside_the_budget
+from .outside import is_split, outside_the_budget, spent
 from .pages import rule
 from .record import Crash, Place, Start
-from .remedies import remedy, smaller_cache
+from .remedies import remedy
 from .rules import BEYOND_BUDGET, NOT_MOVED, PART_OF_A_LOG
-from .scene import Remedy, Scene, beyond_budget, not_moved
+from .scene import Remedy, Scene, beyond_budget, not_moved, smaller_cache
 from .serving import SERVING
 from .siblings import WITHOUT_CAUSE, cause, failed_of, in_use, same_server
 
@@ -79,6 +81,8 @@ def diagnose(
     gpu_bytes: int | None = None,
     graphs: int | None = None,
     seqs: int | None = None,
+    tokens: int | None = None,
+    prefill: int | None = None,
 ) -> Diagnosis | None:
     """How `start` ended; None: it came up, or the log ends before.
 
@@ -90,12 +94,13 @@ def diagnose(
         gpu_bytes: memory of the GPU that was named, where the log's is not another.
         graphs: bytes that capture takes at most, where a plan says.
         seqs: how many requests may run, where a plan says.
+        tokens, prefill: of `Scene`, where a plan says.
     """
     if start.crash is None:
         return None
     kind, values = cause(start, start.crash)
     scene = _scene(start, start.crash, values, starts, needed, beside)._replace(
-        most=most, gpu_bytes=gpu_bytes, graphs=graphs, seqs=seqs
+        most=most, gpu_bytes=gpu_bytes, graphs=graphs, seqs=seqs, tokens=tokens, prefill=prefill
     )
     if kind in WITHOUT_CAUSE and scene.step != SERVING and _has_no_memory(start):
         kind = "no_blocks"
@@ -119,11 +124,13 @@ def diagnose(
 
 def refused_since(code: str, start: Start) -> str:
     """Since when vLLM refuses it, where a release brought that in, and what shows it, for the end of a fix; "": all
-    releases do, or the start's is older."""
+    releases do. One that does not refuse it has not printed the line."""
     of = rule(code)
     release = release_of(start)
-    if of.since not in SUPPORTED[1:] or not of.history or (release is not None and not holds(release, of.since)):
+    if of.since not in SUPPORTED[1:] or not of.history:
         return ""
+    if release is not None and not holds(release, of.since):
+        return f"; {release} does not refuse it: the line is of {of.since} or a later release"
     before = SUPPORTED[SUPPORTED.index(of.since) - 1]
     return (
         f"; refused since {of.since}, {of.history.removesuffix('.')}: `cgplan diff --from {before} --to {of.since} --"
@@ -144,6 +151,7 @@ def unfinished(start: Start) -> Finding | None:
     return Finding(UNFINISHED.code, "info", text, UNFINISHED.instead)
 
 
+AFTER_CAPTURE = "after-capture"
 _DOING = {
     "loading": "the model is loaded",
     "profiling": "the model is profiled",
@@ -182,8 +190,9 @@ def _what(kind: str, code: str, scene: Scene) -> str:
             "cache": "when the KV cache was allocated",
             "capture": "while CUDA graphs were captured",
             "warm-up": "after capture, when the sampler was warmed up",
+            AFTER_CAPTURE: "while CUDA graphs were captured or later (their pools are in use)",
             SERVING: f"in a step{_within(scene.start, kind)}",
-        }.get(scene.step, "")
+        }.get(AFTER_CAPTURE if is_seen_by_pools(scene.start) else scene.step, "")
         what = {"sampler_warm_up": "sampler", "pooler_warm_up": "pooler"}.get(kind)
         if what is not None:
             step = f"when the {what} was warmed up with {values.get('max_num_seqs')} rows"
@@ -196,7 +205,7 @@ def _what(kind: str, code: str, scene: Scene) -> str:
         return f"{text}{sizes}{on_top}{outside_the_budget(scene)}"
     if kind == "no_blocks" and scene.rank is not None and scene.rank.kv_bytes is not None:
         each = " on each GPU" if is_split(scene.start) else ""
-        return f"no memory is left for the KV cache: {gib(scene.rank.kv_bytes)}{each}"
+        return f"no memory is left for the KV cache: {gib(scene.rank.kv_bytes)}{each}{spent(scene)}"
     if kind == "model_len" and "max_model_len" in values:
         return f"one request of {values.get('max_model_len'):,} tokens does not fit into the KV cache" + (
             f": it needs {gib(values['needed_bytes'])}, there are {gib(values['available_bytes'])}{_each(scene.start)}"
@@ -242,12 +251,8 @@ def _within(start: Start, kind: str) -> str:
     name = start.crash.function if start.crash is not None else ""
     if name in ("", "execute_model", "sample_tokens", "forward"):
         return ""
-    layers = ", a Gated DeltaNet prefill, which the profile run leaves out" if _is_gated_delta(name) else ""
+    layers = ", a Gated DeltaNet prefill, which the profile run leaves out" if serving.is_gated_delta(name) else ""
     return f" ({name}{layers if kind == 'out_of_memory' else ''})"
-
-
-def _is_gated_delta(function: str) -> bool:
-    return any(part in function for part in ("gated_delta", "chunk_delta", "chunk_fwd_o", "solve_tril"))
 
 
 def _lower(title: str) -> str:
@@ -261,7 +266,7 @@ def _size(size: int) -> str:
 
 def _also(start: Start, starts: Sequence[Start], kind: str, scene: Scene, found: Remedy | None) -> Iterator[Finding]:
     yield from _same_everywhere(scene)
-    yield from _beyond_budget(scene)
+    yield from _beyond_budget(scene, found)
     said = {kind}
     for other in starts:
         if other is start or other.crash is None or not same_server(start, other):
@@ -298,16 +303,19 @@ def _same_everywhere(scene: Scene) -> Iterator[Finding]:
     )  # fmt: skip
 
 
-def _beyond_budget(scene: Scene) -> Iterator[Finding]:
-    """Memory that is in use and in no line of the budget."""
+def _beyond_budget(scene: Scene, remedied: Remedy | None) -> Iterator[Finding]:
+    """Memory that is in use and in no line of the budget; a size that the fix has is not contradicted."""
     found = beyond_budget(scene)
     if found is None:
         return
+    size = remedied.largest.get("kv_cache_memory_bytes") if remedied is not None else None
+    said = f"--kv-cache-memory-bytes {size} ({gib(size)})" if size else smaller_cache(scene)
+    rest = "steps, workspaces and NCCL" if scene.step == SERVING else "workspaces and NCCL"
     yield Finding(
         BEYOND_BUDGET.code, "warning",
         f"the process holds {gib(found.held)}, {gib(found.beyond)} more than it asked for, and {_size(found.pools)} of"
-        " it are graphs: workspaces and NCCL take the rest",
-        smaller_cache(scene) or BEYOND_BUDGET.instead,
+        f" it are graphs: {rest} take the rest",
+        said or BEYOND_BUDGET.instead,
     )  # fmt: skip
 
 

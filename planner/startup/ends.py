@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from .beside import LIMITS
 from .diagnosis import came_up
-from .known import is_manual, tightest
+from .known import argument, is_manual, tightest
 from .record import Crash, Place, Start
+from .siblings import cause
 
 
 def with_sure_end(start: Start) -> Start:
@@ -19,3 +21,19 @@ def with_sure_end(start: Start) -> Start:
     place = least.places.get("kv_bytes", Place(start.last_line))
     rank = least.name if len(start.ranks) > 1 else ""
     return replace(start, crash=Crash("no_blocks", place.text, place, rank, chain=(place.text,)))
+
+
+def with_limits_of_its_end(start: Start) -> Start:
+    """The start with the limits that the error names, where neither its lines nor the user do: the server had them."""
+    if start.crash is None:
+        return start
+    values = cause(start, start.crash)[1]
+    found = {
+        name: values[name]
+        for name in LIMITS
+        if isinstance(values.get(name), int)
+        and values[name] > 0
+        and getattr(start, name) is None
+        and argument(start, name) is None
+    }
+    return replace(start, said={**found, **start.said}, **found) if found else start

@@ -272,7 +272,8 @@ def _takes_more(start: Start, rank: Rank, whole: Common | None) -> Finding:
     if _may_have_encoder_graphs(start, rank):
         text += (
             "; so much more is what graphs of a vision encoder take (cudagraph_mm_encoder), which the estimate leaves"
-            f" out until 0.22: where they are on, that is the cause ({ENCODER_GRAPHS.code})"
+            f" out until 0.22: where they are on, that is the cause ({ENCODER_GRAPHS.code}); else memory that is set up"
+            " at sizes which the estimate does not try, or after the profile run"
         )
         fix += ", or -cc.cudagraph_mm_encoder=false where the encoder's graphs are on"
     return Finding(TAKES_MORE.code, "warning", text, fix, rank.name)
@@ -361,4 +362,5 @@ def _tokens(start: Start) -> Iterator[Finding]:
     whole = int(times * length)
     if whole > 1.1 * tokens:
         text = f"the line says {tokens:,} tokens; by the concurrency of {times:.2f} for {length:,} they are {whole:,}"
-        yield Finding(TOKENS_OF_HYBRID.code, "info", text, TOKENS_OF_HYBRID.instead)
+        fix = f"go by the concurrency: their product is no room of so many tokens in requests shorter than {length:,}"
+        yield Finding(TOKENS_OF_HYBRID.code, "info", text, fix)

@@ -85,7 +85,7 @@ def is_of_v0(start: Start) -> bool:
 
 
 def max_num_seqs(start: Start) -> int | None:
-    return whole_number(argument(start, "max_num_seqs")) or start.max_num_seqs
+    return whole_number(argument(start, "max_num_seqs")) or start.max_num_seqs or None
 
 
 def utilization(start: Start, rank: Rank | None = None) -> float | None:
@@ -232,12 +232,28 @@ def step_of(start: Start) -> str:
 
     Of a crash the frames of its traceback say it. vLLM prints the tokens of the KV cache before it allocates it.
     """
-    ranks = start.ranks
     said = start.crash.step if start.crash is not None else ""
     if said == "start-up":
-        return "warm-up" if any(rank.graph_actual_bytes is not None for rank in ranks) else "capture"
+        return "warm-up" if any(rank.graph_actual_bytes is not None for rank in start.ranks) else "capture"
     if said:
         return said
+    step = _by_lines(start)
+    return "capture" if step == "cache" and _has_pools(start) else step
+
+
+def is_seen_by_pools(start: Start) -> bool:
+    """Whether only the pools of graphs in torch's words show that capture had begun, and no line of the log."""
+    return not (start.crash is not None and start.crash.step) and _by_lines(start) == "cache" and _has_pools(start)
+
+
+def _has_pools(start: Start) -> bool:
+    """Whether graphs had memory when it ran out; sleep mode keeps the KV cache in such pools as well."""
+    values = start.crash.values if start.crash is not None else {}
+    return bool(values.get("private_pool_bytes")) and not argument(start, "enable_sleep_mode")
+
+
+def _by_lines(start: Start) -> str:
+    ranks = start.ranks
     if any(rank.graph_actual_bytes is not None for rank in ranks):
         return "warm-up"
     if start.captured or any(rank.captured for rank in ranks):

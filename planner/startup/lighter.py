@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..memory.plan import CapacityPlan
+from ..memory.capacity_plan import CapacityPlan
 from .known import deducts, gib, tightest
 from .record import Start
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .known import deducts, gib, is_manual, is_of_v0, sized
+from .known import GIB, deducts, gib, is_manual, is_of_v0, requested_of, sized
 from .record import Start
 from .scene import Scene
 
@@ -35,3 +35,26 @@ def outside_the_budget(scene: Scene) -> str:
     if estimate is None:
         return f"{text}; how much of that was kept back the log does not say"
     return f"{text}, for which {gib(estimate)} were kept back"
+
+
+def spent(scene: Scene) -> str:
+    """What was asked for, and what the weights and the profile run took of it, for the end of a clause; "": the log
+    does not say it all."""
+    rank, total, share = scene.rank, scene.total, scene.share
+    asked = requested_of(scene.start, rank)
+    if rank is None or rank.weights_bytes is None or rank.kv_bytes is None or is_manual(scene.start, rank):
+        return ""
+    if not asked and total and share:
+        asked = round(total * share)
+    if not asked:
+        return ""
+    of = f", {share:g} x {total / GIB:.2f}" if total and share else ""
+    left = asked - rank.weights_bytes
+    if left <= 0:
+        return f"; {gib(asked)} are asked for{of}, and the weights alone take {gib(rank.weights_bytes)}"
+    estimate = max(0, rank.graph_estimate_bytes or 0) if deducts(scene.start, rank) else 0
+    text = (
+        f"; {gib(asked)} are asked for{of}, less {gib(rank.weights_bytes)} of weights {gib(left)}, and the profile run"
+        f" took {gib(left - rank.kv_bytes - estimate)}"
+    )
+    return f"{text}, the graphs' estimate {gib(estimate)}" if estimate else text

@@ -6,9 +6,8 @@ from collections.abc import Callable
 
 from ..memory.budget.shortages import MORE_LOGITS
 from ..memory.thin_margin import FEW_SEQS
-from . import limits, serving, siblings, unknown_step
-from .estimate import is_implausible, size_without, switched_off, without_implausible
-from .known import GIB, MIB, deducts, gib, is_manual, is_of_v0, max_num_seqs
+from . import limits, serving, siblings, too_little, unknown_step
+from .known import MIB, gib, is_manual, is_of_v0, max_num_seqs
 from .scene import (
     SPARE,
     Remedy,
@@ -17,16 +16,17 @@ from .scene import (
     down,
     left_to_capture,
     less_cache,
-    more_memory,
     not_moved,
     room_for_cache,
     round_number,
+    smaller,
+    smaller_cache,
     transient_of,
     up,
 )
 
-LITTLE_CACHE = GIB
-"""A KV cache that is worth a start, where the log does not say what one request needs."""
+LEAST_OF_A_GPU = 0.1
+"""Share of a GPU below which hardly a server starts."""
 
 
 def remedy(kind: str, scene: Scene) -> Remedy | None:
@@ -35,102 +35,6 @@ def remedy(kind: str, scene: Scene) -> Remedy | None:
         return serving.out_of_memory(scene)
     found = _REMEDIES.get(kind)
     return found(scene) if found is not None else None
-
-
-def _model_len(scene: Scene) -> Remedy | None:
-    longest = scene.values.get("estimated_len")
-    longest = siblings.longest(scene.failed, longest) if longest else None
-    needed, available = scene.values.get("needed_bytes"), scene.values.get("available_bytes")
-    largest: dict[str, int | float] = {"max_model_len": longest} if longest else {}
-    parts = [] if needed is None else _without_estimate(scene, needed, largest)
-    parts += [f"--max-model-len {longest} or less"] if longest else []
-    if needed is not None and available is not None and not _is_of_the_estimate(scene, parts):
-        if not longest and (fits := _shorter(scene, needed, available)) is not None:
-            largest["max_model_len"] = fits
-            parts.append(
-                f"--max-model-len {fits} or less, by the share of it, if the cache grows with the length alone"
-            )
-        parts += (
-            more_memory(scene, needed - available, largest) or _by_share(scene, needed - available, "a request")[:1]
-        )
-    return Remedy(", or ".join(parts), largest) if parts else None
-
-
-def _shorter(scene: Scene, needed: int, available: int) -> int | None:
-    """About the length that fits, where vLLM's line does not end with it; None: not one block of tokens."""
-    length = scene.values.get("max_model_len")
-    fits = int(length * available / needed) // 16 * 16 if length and needed > 0 and available > 0 else 0
-    return fits if fits >= 16 else None
-
-
-WITHOUT_NUMBERS = (
-    "a higher --gpu-memory-utilization, or --max-num-batched-tokens 2048 and, of a multimodal model,"
-    " --limit-mm-per-prompt or --language-model-only, or more GPUs; by how much says the line `Available KV cache"
-    " memory` before it, which `cgplan logs` reads as well"
-)
-
-
-def _no_blocks(scene: Scene) -> Remedy | None:
-    kv = scene.rank.kv_bytes if scene.rank is not None else None
-    if kv is None and (switch := without_implausible(scene)) is not None:
-        return Remedy(switch, {})
-    if kv is None:
-        return Remedy(WITHOUT_NUMBERS, {}) if scene.start.is_part else None
-    graphs = 0
-    if scene.rank is not None and not deducts(scene.start, scene.rank):
-        graphs = max(0, scene.rank.graph_estimate_bytes or 0)
-    largest: dict[str, int | float] = {}
-    needed = scene.needed or LITTLE_CACHE
-    parts = _without_estimate(scene, needed, largest)
-    if _is_of_the_estimate(scene, parts):
-        return Remedy(", or ".join(parts), largest)
-    missing = max(0, -kv) + graphs + needed
-    parts += more_memory(scene, missing, largest) or _by_share(scene, missing)
-    tokens = scene.start.max_num_batched_tokens
-    if tokens is not None and tokens > 2048:
-        parts.append(f"--max-num-batched-tokens {max(2048, tokens // 4)}, which lowers the peak of the profile run")
-    if "ConditionalGeneration" in (scene.start.architecture or ""):
-        parts.append("--limit-mm-per-prompt or --language-model-only, where images are not needed")
-    return Remedy(", or ".join(parts), largest) if parts else None
-
-
-def _by_share(scene: Scene, missing: int, what: str = "a small cache") -> list[str]:
-    """By how much the share has to be higher, where the log does not say what it was."""
-    if is_manual(scene.start, scene.rank):
-        return []
-    total = scene.total or scene.gpu_bytes
-    if total:
-        by = f"{up(missing / total):g}, {gib(missing)} of {gib(total)}"
-    else:
-        of_24, of_80 = (up(missing / (size * GIB)) for size in (24, 80))
-        by = f"{gib(missing)} of the GPU's memory ({of_24:g} of 24 GiB, {of_80:g} of 80)"
-    what = "a request" if scene.needed else what
-    return [
-        f"a --gpu-memory-utilization higher by {by}, with which {what} fits",
-        "less memory for a step: --max-num-batched-tokens 2048",
-    ]
-
-
-def _without_estimate(scene: Scene, needed: int, largest: dict[str, int | float]) -> list[str]:
-    """What helps where the estimate of the graphs alone keeps the KV cache below what a request needs; else none."""
-    switch = switched_off(scene, needed)
-    if switch is None:
-        return []
-    parts = [switch]
-    size = size_without(scene.start)
-    if _is_of_the_estimate(scene, parts) and size is not None and size >= needed:
-        largest["kv_cache_memory_bytes"] = size
-        parts.append(f"--kv-cache-memory-bytes {size} ({gib(size)})")
-    return parts
-
-
-def _is_of_the_estimate(scene: Scene, parts: list[str]) -> bool:
-    """Whether an estimate that cannot be true is what is wrong, so that more memory is not missing."""
-    rank = scene.rank
-    if rank is None or not parts:
-        return False
-    estimate = rank.graph_estimate_bytes
-    return is_implausible(estimate, rank.graph_actual_bytes, scene.total or scene.gpu_bytes)
 
 
 def _mamba_blocks(scene: Scene) -> Remedy | None:
@@ -159,6 +63,8 @@ def _free_memory(scene: Scene) -> Remedy | None:
         held += f", and {gib(external)} are weights that another process holds for this server"
     if share <= 0:
         return Remedy(f"stop what runs on the GPU{held}", {})
+    if share < LEAST_OF_A_GPU:
+        return Remedy(f"stop what else runs on the GPU: {gib(free)} of it are free, too little for a server{held}", {})
     short = f", {gib(asked - free)} less than was asked for" if asked else ""
     return Remedy(f"--gpu-memory-utilization {share:g} or less{short}{held}", {"gpu_memory_utilization": share})
 
@@ -199,7 +105,11 @@ def _sampler(scene: Scene) -> Remedy | None:
     rows = scene.values.get("max_num_seqs") or max_num_seqs(scene.start)
     largest: dict[str, int | float] = {}
     parts = []
-    if tried is not None and free is not None:
+    if beyond_budget(scene) is not None and (size := smaller(scene)) is not None:
+        # Taken after the KV cache was sized, and fewer rows are no help against it.
+        largest["kv_cache_memory_bytes"] = size
+        parts.append(f"--kv-cache-memory-bytes {size} ({gib(size)})")
+    elif tried is not None and free is not None:
         parts += less_cache(scene, max(0, tried - free) + MORE_LOGITS * tried, largest)
     if rows and rows > 1:
         most = int(rows * free / tried) if tried and free is not None else rows // 2
@@ -235,27 +145,10 @@ def _out_of_memory(scene: Scene) -> Remedy | None:
         parts += [*_fewer_requests(scene), "fewer sizes with --cudagraph-capture-sizes"]
         return Remedy(", or ".join(parts) + _if_the_same_is_missing(scene), largest)
     # Taken after the KV cache was sized: a smaller share does not give it as much room as it should.
-    size = _smaller(scene)
+    size = smaller(scene)
     works: dict[str, int | float] = {} if size is None else {"kv_cache_memory_bytes": size}
     said = smaller_cache(scene) or "--kv-cache-memory-bytes, 2 GiB less than the KV cache in use"
     return Remedy(f"{said}, where a lower --gpu-memory-utilization is no help", works)
-
-
-def smaller_cache(scene: Scene) -> str | None:
-    """The flag with the KV cache that leaves room for what is taken after it was sized; None: the log has none."""
-    size = _smaller(scene)
-    return None if size is None else f"--kv-cache-memory-bytes {size} ({gib(size)})"
-
-
-def _smaller(scene: Scene) -> int | None:
-    """Bytes of that KV cache: 2 GiB less than the smallest that failed, or what was missing where that is more."""
-    kv = scene.rank.kv_bytes if scene.rank is not None else None
-    if kv is None:
-        return None
-    tried, free = scene.values.get("tried_bytes") or 0, scene.values.get("free_bytes") or 0
-    least = max(SPARE, tried - free) + left_to_capture(scene)
-    size = (min(kv, siblings.too_large(scene.failed) or kv) - least) // MIB * MIB
-    return size if size > 0 else None
 
 
 def _if_the_same_is_missing(scene: Scene) -> str:
@@ -304,7 +197,10 @@ def _profile_run(scene: Scene) -> Remedy | None:
         parts.append(f"--max-num-batched-tokens {tokens // 2}")
     elif _fewer_requests(scene):
         parts.append("a lower --max-num-batched-tokens")
-    parts += _fewer_requests(scene)
+    fewer = _fewer_requests(scene)
+    # Behind the line of the first run what is left are the rows of the sampler, and the estimate of the graphs.
+    has_run = any(phase.name == "warm-up" for phase in scene.start.phases)
+    parts = [*fewer, *parts] if has_run else [*parts, *fewer]
     if not parts:
         return None
     if scene.start.architecture is None:
@@ -312,8 +208,21 @@ def _profile_run(scene: Scene) -> Remedy | None:
     elif "ConditionalGeneration" in scene.start.architecture:
         parts.append("--limit-mm-per-prompt or --language-model-only, where images are not needed")
     return Remedy(
-        f"{', or '.join(parts)}: the KV cache does not exist yet, so --gpu-memory-utilization is no help",
+        f"{', or '.join(parts)}: the KV cache does not exist yet, so --gpu-memory-utilization is no help"
+        f"{_held_by_others(scene)}",
         {},
+    )
+
+
+def _held_by_others(scene: Scene) -> str:
+    """That by the plan the step fits with room to spare, so that something else holds memory; "": it is not so."""
+    weights = scene.rank.weights_bytes if scene.rank is not None else None
+    total = scene.total or scene.gpu_bytes
+    if weights is None or scene.beside is None or not total or total - weights - scene.beside < SPARE:
+        return ""
+    return (
+        f". By the plan the step and the graphs take {gib(scene.beside)} beside {gib(weights)} of weights, and"
+        f" {gib(total)} are there: look with nvidia-smi at what else is on the GPU"
     )
 
 
@@ -328,9 +237,9 @@ def _fewer_requests(scene: Scene) -> list[str]:
 
 
 _REMEDIES: dict[str, Callable[[Scene], Remedy | None]] = {
-    "model_len": _model_len,
-    "no_blocks": _no_blocks,
-    "auto_fit": _no_blocks,
+    "model_len": too_little.model_len,
+    "no_blocks": too_little.no_blocks,
+    "auto_fit": too_little.no_blocks,
     "mamba_blocks": _mamba_blocks,
     "free_memory": _free_memory,
     "profiling": _profiling,

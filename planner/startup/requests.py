@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ..errors import CgplanError
+from ..memory.capacity_plan import capacity_in
 from ..memory.kv.cache_plan import KVCachePlan
 from ..memory.kv_specs import MambaSpec
-from ..memory.plan import capacity_in
 from ..trace import Finding
 from ..vocabulary import UsageContext
 from .against_plan import Comparison
@@ -37,7 +37,8 @@ def requests_of(start: Start, comparison: Comparison | None) -> Requests | None:
     """How many requests run at most; None: neither the log nor a plan says it."""
     known = max_num_seqs(start)
     if known is not None:
-        return Requests(known)
+        is_default = start.arguments and argument(start, "max_num_seqs") is None and start.max_num_seqs is not None
+        return Requests(known, "a default, which the log prints; the arguments do not name it" if is_default else "")
     if comparison is not None and any(finding.code == OTHER_GPU.code for finding in comparison.findings):
         comparison = None  # The defaults go by the GPU's memory.
     served = comparison.served if comparison is not None else None

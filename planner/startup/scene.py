@@ -58,6 +58,9 @@ class Scene(NamedTuple):
         graphs: bytes that capture takes at most, where a plan says; None: not known.
         failed: other starts of the same server that ended for memory.
         seqs: how many requests may run, where a plan says; None: not known.
+        tokens: batched tokens, where a plan says; None: not known.
+        prefill: bytes that a prefill of gated delta layers takes at most beyond the profile run, where a plan says; 0:
+            the model has such layers, and it is not known; None: no plan says that it has.
     """
 
     start: Start
@@ -71,6 +74,8 @@ class Scene(NamedTuple):
     graphs: int | None = None
     failed: tuple[Failed, ...] = ()
     seqs: int | None = None
+    tokens: int | None = None
+    prefill: int | None = None
 
     @property
     def most_share(self) -> float:
@@ -107,6 +112,10 @@ class Beyond(NamedTuple):
     pools: int
 
 
+BEFORE_CACHE = ("loading", "profiling")
+"""Steps at which the budget is not yet spent: what a process holds there says nothing of it."""
+
+
 def beyond_budget(scene: Scene) -> Beyond | None:
     """What was in use beyond the budget, where most of it is no graph; None: it is not, or the log does not say.
 
@@ -119,12 +128,20 @@ def beyond_budget(scene: Scene) -> Beyond | None:
         asked = round(scene.share * scene.total)
     if held is None or pools is None or asked is None or is_of_v0(scene.start):
         return None
-    if scene.step != "capture" and not (scene.step == "" and scene.start.is_part):
+    if scene.step in BEFORE_CACHE or (scene.step == "" and not scene.start.is_part) or _is_of_warm_up(scene.start):
         return None
     beyond = held - asked
     if scene.rank is not None and not deducts(scene.start, scene.rank):
-        beyond -= max(0, scene.rank.graph_estimate_bytes or 0)
+        taken = scene.rank.graph_actual_bytes
+        beyond -= max(0, (scene.rank.graph_estimate_bytes or 0) if taken is None else taken)
     return None if beyond < LEAST_OUTSIDE or pools > beyond // 2 else Beyond(int(held), int(beyond), int(pools))
+
+
+def _is_of_warm_up(start: Start) -> bool:
+    """Whether vLLM's words or the frames say that the sampler or the pooler was warmed up: its logits are what is
+    beyond the budget."""
+    crash = start.crash
+    return crash is not None and (crash.step == "warm-up" or siblings.cause(start, crash)[0].endswith("warm_up"))
 
 
 def not_moved(scene: Scene) -> tuple[float, ...]:
@@ -189,6 +206,8 @@ def left_to_capture(scene: Scene) -> int:
     """What the graphs after the one that failed take, where the log has samples of them; else 0."""
     rank = scene.rank
     if rank is None:
+        return 0
+    if scene.step == "serving" or rank.graph_actual_bytes is not None:
         return 0
     bars = rank.captured or scene.start.captured
     done: dict[str, int] = {}
@@ -262,3 +281,20 @@ def less_cache(
         largest["kv_cache_memory_bytes"] = size
         parts.append(f"--kv-cache-memory-bytes {size} ({gib(size)})")
     return parts
+
+
+def smaller_cache(scene: Scene) -> str | None:
+    """The flag with the KV cache that leaves room for what is taken after it was sized; None: the log has none."""
+    size = smaller(scene)
+    return None if size is None else f"--kv-cache-memory-bytes {size} ({gib(size)})"
+
+
+def smaller(scene: Scene) -> int | None:
+    """Bytes of that KV cache: 2 GiB less than the smallest that failed, or what was missing where that is more."""
+    kv = scene.rank.kv_bytes if scene.rank is not None else None
+    if kv is None:
+        return None
+    tried, free = scene.values.get("tried_bytes") or 0, scene.values.get("free_bytes") or 0
+    least = max(SPARE, tried - free) + left_to_capture(scene)
+    size = (min(kv, too_large(scene.failed) or kv) - least) // MIB * MIB
+    return size if size > 0 else None

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from .known import gib, is_manual, release_numbers, sized
+import re
+
+from .arguments import model_of
+from .known import argument, gib, is_manual, release_numbers, sized
 from .scene import LEAST_OUTSIDE, LEAST_SHARE, Remedy, Scene, less_cache
 
 SERVING = "serving"
@@ -26,8 +29,11 @@ def out_of_memory(scene: Scene) -> Remedy | None:
     if tried is not None and free is not None:
         reserve = max(LEAST_OUTSIDE, round(LEAST_SHARE * (scene.total or 0)))
         parts += less_cache(scene, max(0, tried - free) + reserve, largest)
-    tokens = scene.start.max_num_batched_tokens
-    if tokens is not None and tokens // 2 >= LEAST_TOKENS:
+    tokens = scene.start.max_num_batched_tokens or scene.tokens
+    if has_gated_delta(scene):
+        # What ran out goes with the batched tokens, and no share keeps anything for it.
+        parts.insert(0, _shorter_prefill(scene, tokens))
+    elif tokens is not None and tokens // 2 >= LEAST_TOKENS:
         parts.append(f"--max-num-batched-tokens {tokens // 2}, which halves the largest step")
     unused = scene.values.get("unallocated_bytes")
     if unused is not None and tried is not None and unused >= tried:
@@ -37,6 +43,32 @@ def out_of_memory(scene: Scene) -> Remedy | None:
     if is_manual(scene.start, scene.rank) and "kv_cache_memory_bytes" not in largest:
         parts.insert(0, "a lower --kv-cache-memory-bytes")
     return Remedy(", or ".join(parts), largest)
+
+
+def is_gated_delta(function: str) -> bool:
+    """Whether a function of a traceback is of a prefill of gated delta layers."""
+    return any(part in function for part in ("gated_delta", "chunk_delta", "chunk_fwd_o", "solve_tril"))
+
+
+def has_gated_delta(scene: Scene) -> bool:
+    """Whether the model has gated delta layers: by the plan, the traceback, or the names of its class and its own."""
+    start = scene.start
+    if scene.prefill is not None or (start.crash is not None and is_gated_delta(start.crash.function)):
+        return True
+    names = (start.architecture, argument(start, "architecture"), model_of(start))
+    return any(_GATED_DELTA.search(str(name)) for name in names if name)
+
+
+_GATED_DELTA = re.compile(r"qwen_?3[._-]?(?:next|5|6)|kimi[._-]?linear|olmo[._-]?hybrid", re.IGNORECASE)
+
+
+def _shorter_prefill(scene: Scene, tokens: int | None) -> str:
+    fewer = tokens // 2 if tokens is not None and tokens // 2 >= LEAST_TOKENS else None
+    flag = f"--max-num-batched-tokens {fewer}" if fewer else "a lower --max-num-batched-tokens"
+    if tokens is None:
+        flag += ", such as 2048"
+    most = f", up to {gib(scene.prefill)}{f' at {tokens:,} tokens' if tokens else ''}," if scene.prefill else ""
+    return f"{flag}: what a prefill of gated delta layers takes{most} goes with it and is not profiled (CG552)"
 
 
 def memory_access(scene: Scene) -> Remedy | None:

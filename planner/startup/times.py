@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ..trace import Finding
@@ -30,6 +31,18 @@ NAMES = {
     "warm-up": "the first run of the model",
     KERNELS: "the warm-up and autotuning of kernels, between the KV cache and capture",
 }
+
+
+def findings_of(start: Start, comparison: Comparison | None = None) -> Iterator[Finding]:
+    """All that is worth a word of the time of a start. Where fewer graphs are no help, none are advised."""
+    found = finding_of(start)
+    if found is not None:
+        yield found
+    if found is None or found.code != NOT_CAPTURE.code:
+        slow = slow_capture(start, comparison)
+        yield from () if slow is None else (slow,)
+    if found is None:
+        yield from _compilation(start)
 
 
 def finding_of(start: Start) -> Finding | None:
@@ -84,6 +97,25 @@ def slow_capture(start: Start, comparison: Comparison | None = None) -> Finding 
 SLOW = 0.4
 """Seconds of a graph from which on its capture is slow; on an H100 models up to 70 billion parameters take 0.1."""
 FEWER = 10
+
+
+def _compilation(start: Start) -> Iterator[Finding]:
+    """What keeps compilation from being done again, where it is the longest part of a long start."""
+    longest: dict[str, float] = {}
+    for phase in start.phases:
+        longest[phase.name] = max(phase.seconds, longest.get(phase.name, 0.0))
+    taken, graphs = longest.get("compile", 0.0), sum(longest.get(name, 0.0) for name in GRAPHS)
+    others = max((longest.get(name, 0.0) for name in NAMES if name != "compile"), default=0.0)
+    if taken < MUCH_SECONDS or taken < max(graphs, others) or _whole(start, longest)[0] < LONG:
+        return
+    beside = f", the graphs {graphs:.0f} s" if graphs else ""
+    yield Finding(
+        NOT_CAPTURE.code,
+        "info",
+        f"torch.compile, with Dynamo, took {taken:.0f} s{beside}",
+        "keep the folder VLLM_CACHE_ROOT (~/.cache/vllm) from start to start, in a container on a volume: the next"
+        " start loads what was compiled",
+    )
 
 
 def _whole(start: Start, longest: dict[str, float]) -> tuple[float, bool]:

@@ -91,7 +91,7 @@ def explain(message: Message, mode_fix: str | None = None) -> Finding | None:
     severity = "warning" if code in LESS_GRAPHS else "info"
     times = f" ({message.count} times)" if message.count > 1 else ""
     text = f"vLLM warns{times}: {' '.join(message.text.split())[:MOST]}"
-    fix = rule(code).instead
+    fix = rule(code).instead.removesuffix(".")
     if code in LOWERED:
         fix = mode_fix if mode_fix is not None else f"{fix}{_such_as(message.text)}"
     return Finding(code, severity, text, fix, f"line {message.place.line}")

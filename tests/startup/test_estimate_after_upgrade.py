@@ -5,8 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from startup_helpers import public, rank, start
+from startup_helpers import on, public, rank, start
 
+from cgplan.memory.later_release import FIRST
+from cgplan.memory.plan import plan_of
+from cgplan.startup.against_plan import compare
+from cgplan.startup.deployment import served
 from cgplan.startup.known import GIB
 from cgplan.startup.record import Place, Rank, Start
 from cgplan.startup.upgrade import OLDER, finding_of
@@ -93,3 +97,25 @@ def test_of_a_public_log() -> None:
     found = told(one)
     assert found is not None
     assert "from 19.53 GiB to 18.48 GiB, and 4.46 requests of 8,192 tokens become about 4.22" in found.message
+
+
+class TestByThePlanOfThatRelease:
+    """What 0.20.2 estimates is not what 0.19.1 prints: 266 + 50 x 10 + 50 x 10 MiB in A09."""
+
+    def test_the_estimate_shrinks_as_the_plans_do(self) -> None:
+        (one,) = public("A09").starts
+        made = compare(one, served(one, on("h100"))).plan
+        assert made is not None
+        alone, found = finding_of(one, one.ranks[0]), finding_of(one, one.ranks[0], made)
+        assert alone is not None
+        assert found is not None
+        assert "from 15.41 GiB to 14.17 GiB" in alone.message
+        assert "which then may be another" in alone.message
+        later = made.deployment.model_copy(update={"vllm": FIRST, "env": {}})
+        budget = plan_of(later, made.request, advise=False).budget
+        assert budget is not None
+        own = budget.tightest.deducted.best / GIB
+        assert own < 0.8
+        assert "there 0.72 GiB by the plan" in found.message  # 1.24 x 0.74 / 1.28
+        assert "from 15.41 GiB to 14.69 GiB" in found.message
+        assert str(found.fix).startswith("--gpu-memory-utilization 0.96 keeps")

@@ -215,7 +215,7 @@ class TestChargedInFull:
         )  # fmt: skip
         found = report(one, Context()).diagnosis
         assert found is not None
-        return [each.message for each in found.also if each.code == "CG580"]
+        return [each.message for each in found.also if each.code == "CG578"]
 
     def test_the_manager_is_off(self) -> None:
         (text,) = self.said("220.00")

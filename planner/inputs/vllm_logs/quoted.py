@@ -6,6 +6,7 @@ import os
 
 from ...startup.crashes import MAX_MESSAGE, UNKNOWN, classify
 from ...startup.warnings import code_of
+from .tracebacks import exception
 
 MOST_BYTES = 1 << 16
 MOST_LINES = 40
@@ -20,9 +21,9 @@ SETS_A_MODE = "; setting cudagraph_mode="
 
 
 def is_words(name: str) -> bool:
-    """Whether what stands for a file is the words of an error, and no file."""
+    """Whether what stands for a file is the words of an error, or the name of an exception, and no file."""
     try:
-        return len(name.split()) > 1 and not os.path.lexists(name)
+        return (len(name.split()) > 1 or exception(name) is not None) and not os.path.lexists(name)
     except ValueError:  # A NUL byte.
         return False
 

@@ -6,7 +6,6 @@ import io
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Protocol
 
 from ...errors import InputError
@@ -19,12 +18,12 @@ from .parts import parts, put
 from .prefixes import Printed, split
 from .quoted import MOST_LINES, REMARK, REMARK_OF_PARTS, is_words, quoted, warnings
 from .recognise import downgrade, find, recognise
-from .serving import is_dead, is_of_a_step
+from .serving import is_dead, is_of_a_step, is_of_memory
 from .shapes import Read, Unfit
 from .start_notes import StartNotes, key_of
-from .streams import Source, chunks
+from .streams import Source, chunks, name_of
 from .timing import timed
-from .tracebacks import Failure, exception, function_in, is_frame, step_in
+from .tracebacks import Failure, exception, function_in, is_frame, out_of_memory, step_in
 from .wrapping import Bare, Unwrapper
 
 EXAMPLES = 20
@@ -76,13 +75,14 @@ def read_log(path_or_stream: Source, tap: Tap | None = None) -> StartupLog:
         remarks.append(REMARK)
     elif reading.take_parts(text):
         remarks.append(REMARK_OF_PARTS)
-    reading.unnamed()
+    reading.requests = splitter.requests
+    reading.at_the_end()
     counts = splitter.counts
     if counts.first_is_binary and not reading.starts.kept:
         raise InputError(
             "this is binary data, not a log",
             code="CG987",
-            where=_name(path_or_stream),
+            where=name_of(path_or_stream),
             fix="give the text that vLLM printed",
         )
     if counts.nul_bytes:
@@ -104,13 +104,6 @@ def read_log(path_or_stream: Source, tap: Tap | None = None) -> StartupLog:
         tuple(reading.examples),
         tuple(remarks[:MAX_REMARKS]),
     )
-
-
-def _name(source: Source) -> str:
-    if source == "-":
-        return "stdin"
-    # A stream without a name is not shown by its address in memory, which differs each time.
-    return str(source if isinstance(source, (str, Path)) else getattr(source, "name", "the log"))
 
 
 @dataclass
@@ -173,7 +166,8 @@ class _Reading:
         for number, line in warnings(text):
             if number not in self.told:
                 self.number, taken = number, True
-                self._message(Printed(line, level="WARNING"))
+                if ("WARNING", line) not in self._notes(Printed(line)).messages:
+                    self._message(Printed(line, level="WARNING"))
         return taken
 
     def _forget(self, number: int) -> None:
@@ -190,9 +184,14 @@ class _Reading:
             return found
         return (replace(found[0], is_part=True),)
 
-    def unnamed(self) -> None:
-        """Values of several ranks without a name are no one's."""
+    def at_the_end(self) -> None:
+        """Memory that ran out ended a server that was up; values of several ranks without a name are no one's."""
         for notes in self.starts.kept:
+            late = notes.serving.of_memory(self.requests)
+            if notes.is_up and not notes.has_served:
+                late = next(filter(is_of_memory, notes.failures.found), late)
+            if late is not None and notes.failures.fatal is None and not notes.serving.is_stopping:
+                self._ends(notes, late)
             dropped = notes.drop_unnamed()
             self.not_recognised += dropped
             if dropped:
@@ -274,7 +273,7 @@ class _Reading:
         message = printed.message.strip("\r ")
         if printed.level not in ("ERROR", "CRITICAL", "") and printed.has_head:
             return False
-        if line := exception(message):
+        if line := exception(message) or out_of_memory(printed.message, is_bare=not printed.has_head):
             notes = self._notes(printed)
             if printed.level or printed.process or not notes.is_ready:
                 notes.message("ERROR", line, self._place(line), printed.process)
@@ -299,7 +298,7 @@ class _Reading:
         if is_dead(failure.line) and not serving.is_stopping:
             self._ends(notes, failure)
             failures.add(failure)
-        elif not failure.is_of_api_server:
+        elif not failure.is_of_api_server or (failure.process == names.MAIN and is_of_memory(failure)):
             serving.failed(failure, failures, self.requests)
             if is_of_a_step(failure):
                 self._ends(notes, failure)

@@ -58,6 +58,9 @@ WORDS = (
 )
 _KNOWN_WORDS = re.compile("|".join(re.escape(words) for words in WORDS))
 
+_UVICORN = re.compile(r"^INFO: {1,8}")
+"""The server below the API has a head of its own: `INFO:     Application startup complete.`"""
+
 WITHOUT_VALUES = (
     "Cleaned up profiling KV cache and CUDA graphs",
     "Initialized minimal KV cache for CUDA graph profiling",
@@ -93,7 +96,7 @@ def find(text: str) -> Read | Unfit | None:
     """The same for a line without vLLM's own head: the words are looked for, and the line has to end as they do."""
     found = _KNOWN_WORDS.search(text, 0, 400)
     if found is None:
-        return recognise(text.strip()) if text[:1] not in " \t" else None
+        return recognise(_UVICORN.sub("", text, count=1).strip()) if text[:1] not in " \t" else None
     if (whole := recognise(text.strip())) is not None and isinstance(whole, Read):
         return whole
     for at in range(found.start(), max(found.start() - 40, -1), -1):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
+from ...startup.crashes import classify
 from .tracebacks import MAX_CHAIN, SERVING, Failure, Failures
 
 _STOPPING = re.compile(r"(?:INFO: {1,8})?Shutting down|\[shutdown\] MPClient: start")
@@ -13,6 +14,8 @@ DEAD = ("EngineDeadError", "EngineCore encountered an issue")
 """What the API server says when its engine is gone."""
 OUTLIVED = 1000
 """So many lines of requests after an exception, and it was not the end of the engine."""
+OUTLIVED_MEMORY = 100
+"""The same of memory that ran out, where no line says that the engine is gone."""
 
 
 @dataclass
@@ -51,6 +54,17 @@ class Serving:
             if requests - at < OUTLIVED:
                 failures.add(failure)
         self.pending = []
+
+    def of_memory(self, requests: int) -> Failure | None:
+        """Memory that ran out, and nothing shows that the server went on; None: none did."""
+        near = (failure for at, failure in self.pending if requests - at < OUTLIVED_MEMORY)
+        return next((failure for failure in near if is_of_memory(failure)), None)
+
+
+def is_of_memory(failure: Failure) -> bool:
+    """Whether an exception is of memory that ran out: in a step no engine outlives one, and a log that was filtered
+    has no other line of its end."""
+    return classify(failure.line)[0] == "out_of_memory"
 
 
 def is_dead(line: str) -> bool:

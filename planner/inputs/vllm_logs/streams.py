@@ -90,7 +90,9 @@ def _read(stream: IO[Any], name: str) -> Iterator[bytes]:
         while piece := stream.read(CHUNK):
             yield piece.encode("utf-8", "replace") if isinstance(piece, str) else bytes(piece)
     except OSError as error:
-        raise cannot_read(error, name, "give a log file, or -", code="CG986") from None
+        raise cannot_read(
+            error, name, "give a log file, or -, or the words of an error in quotes", code="CG986"
+        ) from None
 
 
 def _head(pieces: Iterator[bytes]) -> bytes:
@@ -237,3 +239,11 @@ def _as_utf8(pieces: Iterator[bytes]) -> Iterator[bytes]:
             yield decoder.decode(b"", final=True).encode("utf-8", "replace")
             return
     yield from _then(head.removeprefix(codecs.BOM_UTF8), pieces)
+
+
+def name_of(source: Source) -> str:
+    """What a source is called where an error names it."""
+    if source == "-":
+        return "stdin"
+    # A stream without a name is not shown by its address in memory, which differs each time.
+    return str(source if isinstance(source, (str, Path)) else getattr(source, "name", "the log"))

@@ -12,6 +12,11 @@ EXCEPTION = re.compile(
 )
 """The last line of a traceback. torch.distributed puts "[rank0]: " before it."""
 
+_OUT_OF_MEMORY = re.compile(
+    r"(?P<line>(?:(?:\w{1,40}\.){0,4}(?:OutOfMemoryError|RuntimeError|AcceleratorError): )?"
+    r"(?:(?:CUDA|HIP|XPU) out of memory\b|CUDA error: out of memory).*)"
+)
+
 _FRAME = re.compile(
     r"(?:\[rank[0-9]+\]: ?)?(?:\s|$|Traceback \(most recent call last\):|The above exception was the direct cause"
     r"|During handling of the above exception|\+-|\||File \"|\^)"
@@ -83,6 +88,20 @@ def exception(message: str) -> str | None:
     """The exception that a line names, as printed; None where it names none."""
     match = EXCEPTION.fullmatch(message[:MAX_LINE])
     return match["line"] if match else None
+
+
+def out_of_memory(message: str, is_bare: bool = False) -> str | None:
+    """Where a line that was abridged holds it, the exception or torch's own words of running out of memory; else None.
+
+    Filters and shippers of logs leave out vLLM's file and line, or put words of their own before the exception.
+
+    Args:
+        is_bare: the line has no head, so that what is indented is of the inside of a traceback.
+    """
+    if "ut of memory" not in message or (is_bare and is_frame(message)):
+        return None
+    match = _OUT_OF_MEMORY.search(message[:MAX_LINE])
+    return match["line"].strip() if match else None
 
 
 def step_in(message: str) -> str | None:

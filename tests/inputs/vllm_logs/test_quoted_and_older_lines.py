@@ -7,6 +7,7 @@ import io
 import pytest
 
 from cgplan.inputs.vllm_logs import read_log
+from cgplan.inputs.vllm_logs.quoted import is_words
 from cgplan.startup.record import Start
 
 DATED = "INFO 07-30 07:10:58 "
@@ -80,3 +81,25 @@ class TestKernels:
     def test_a_torn_line_gives_none(self) -> None:
         torn = self.LINE.replace("decode_backend=xqa, ", "")
         assert read(torn, f"{DATED}[a.py:1] Available KV cache memory: 1.00 GiB").decode_kernels is None
+
+
+def test_a_warning_that_was_quoted_once_is_counted_once() -> None:
+    said = "WARNING cudagraph_mode FULL is not supported with FlashInfer backend; setting cudagraph_mode=PIECEWISE"
+    (message,) = read_log(io.StringIO(said)).starts[0].messages
+    assert message.count == 1
+    twice = read_log(io.StringIO(f"{said}\n{said}")).starts[0].messages
+    assert [one.count for one in twice] == [2]
+
+
+@pytest.mark.parametrize(
+    ("name", "are"),
+    [
+        ("torch.cuda.OutOfMemoryError", True),
+        ("No available memory for the cache blocks", True),
+        ("Killed", False),
+        ("OutOfMemoryError.log", False),
+        ("logs/ValueError", False),
+    ],
+)
+def test_what_is_taken_for_the_words_of_an_error(name: str, are: bool) -> None:
+    assert is_words(name) == are
