@@ -49,8 +49,7 @@ def command(
         rules.find("")
     if all(map(rules.is_code, words)) or (len(words) == 1 and words[0][:2].upper() == "CG"):
         return _codes(words, as_json)
-    question = " ".join(words)
-    found = _found(question)
+    found = _found("\n".join(" ".join(line.split()) for line in " ".join(text or ()).splitlines()))
     if as_json:
         print(json.dumps({"schema_version": 1, **_document(found)}))
         return 0

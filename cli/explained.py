@@ -14,9 +14,15 @@ if TYPE_CHECKING:
 
 VAGUE = ("CG514", "CG820", "CG823")
 """Pages that say no more than that something failed: the words themselves say more."""
+IMPLAUSIBLE = ("CG590", "CG592")
+"""An estimate that is no estimate: whatever else the words hold comes of it."""
 LONGEST = 4000
 """Characters that are read as lines of a log."""
 _LIKE_A_LOG = re.compile(r"[=:(\[]|\d|\b(?:error|exceeds|divisible|failed|truncating|memory)\b", re.IGNORECASE)
+_NEXT = re.compile(r"[,;/]\s+(?=[A-Z])")
+"""Where people put two lines of a log on one."""
+_ESTIMATE = re.compile(r"(Estimated CUDA graph memory: -?[\d.]+ GiB)(?! total)")
+"""What people quote of the line of the estimate, which goes on with "total"."""
 
 
 def found(question: str) -> Found | None:
@@ -25,7 +31,8 @@ def found(question: str) -> Found | None:
     names = topics.names_of(question)
     if names:
         best = topics.with_names(best, names, alone=topics.is_names(question))
-    read = _read(question) if _LIKE_A_LOG.search(question) else None
+    lines = _ESTIMATE.sub(r"\1 total", _NEXT.sub("\n", question))
+    read = _read(lines) or _read(question) if _LIKE_A_LOG.search(question) else None
     return best if read is None else topics.with_code(best, *read)
 
 
@@ -41,6 +48,9 @@ def _of_start(start: Start, starts: tuple[Start, ...]) -> tuple[str, str] | None
     from cgplan.startup.analysis import report_of
 
     report = report_of(start, 1, starts, None)
+    odd = next((finding for finding in report.findings if finding.code in IMPLAUSIBLE), None)
+    if odd is not None:
+        return odd.code, f"{odd.message}; {odd.fix}"
     ended = report.diagnosis
     if ended is not None and ended.code not in VAGUE:
         return ended.code, f"{ended.what}; {ended.fix}" if ended.values else ""

@@ -20,7 +20,7 @@ from .subject import Subject
 from .what_if import number_flag
 
 if TYPE_CHECKING:
-    from ..memory.plan import CapacityPlan
+    from ..memory.capacity_plan import CapacityPlan
     from ..memory.request import MemoryRequest
     from ..trace import Finding
 

@@ -7,6 +7,7 @@ from math import lcm
 
 from ..resolve import Resolution
 from ..resolve.cliffs import gap_sizes, listed
+from ..resolve.draft_sizes import fullest
 from ..resolve.graphs import Graph
 from ..resolve.padding import round_up
 from ..trace import Finding
@@ -22,13 +23,6 @@ FULL = CUDAGraphMode.FULL
 CHEAP_MAXIMUM = 1024
 """Largest grid, tokens, that is advised to reach the fullest batch; where it takes more, fewer requests are advised."""
 MOST_SHOWN = 6
-
-
-def fullest(found: Resolution) -> tuple[int, int]:
-    """(requests, tokens of each) of the largest decode batch that max_num_seqs and the token budget let through."""
-    steps = found.schedule or ((found.max_num_seqs, found.uniform_decode_query_len - 1),)
-    batches = [(min(last, found.max_num_seqs, found.max_num_batched_tokens // (n + 1)), n + 1) for last, n in steps]
-    return max(batches, key=lambda batch: batch[0] * batch[1])
 
 
 def fullest_tokens(found: Resolution) -> int:
@@ -52,7 +46,12 @@ def has_graphs(found: Resolution | None) -> bool:
 def short_size(subject: Subject) -> int | None:
     """The largest size that the user named, tokens, where decode batches of several tokens a request outgrow it."""
     found, d = subject.resolution, subject.deployment
-    if found is None or d is None or found.uniform_decode_query_len == 1 or has_finding(subject, "CG704") is None:
+    if (
+        found is None
+        or d is None
+        or found.uniform_decode_query_len == 1
+        or has_finding(subject, "CG704", "CG440") is None
+    ):
         return None
     sizes, maximum = named_sizes(d), named_maximum(d)
     if sizes is None:
@@ -94,7 +93,7 @@ def graded(sizes: Sequence[int], needed: int) -> list[int]:
     return sorted({*more, needed})
 
 
-@says_more("CG701", "CG704")
+@says_more("CG440", "CG701", "CG704")
 def _cliff(subject: Subject, finding: Finding) -> Hit | None:
     """Decode batches that run eager: the flag that was tried and covers them, or the limit that avoids them."""
     found, d = subject.resolution, subject.deployment

@@ -37,15 +37,14 @@ MORE_SETS = Rule(
     "CG452",
     title="LoRA captures the graphs again for batches with adapters, and keeps buffers for --max-loras adapters.",
     why="A graph holds the kernels that it was captured with, so batches without and with adapters have graphs of their"
-    " own; the buffers are allocated with the weights, whether adapters are loaded or not.",
+    " own, from --max-loras 1 on; the buffers are allocated with the weights, whether adapters are loaded or not.",
     example="Qwen3-8B with --max-loras 32: 204 graphs instead of 102, and 2.9 GiB of buffers.",
-    instead="Lower --max-loras to the adapters of one batch; with runner V1 -cc.cudagraph_specialize_lora=false leaves"
+    instead="Lower --max-loras to the adapters of one batch, for the buffers, and name fewer sizes, for the graphs;"
+    " with runner V1 -cc.cudagraph_specialize_lora=false leaves"
     " one set, and batches without adapters run eager.",
     source="vllm/v1/cudagraph_dispatcher.py:110-128",
 )
 GIB = 1 << 30
-WORTH_SAYING = GIB // 2
-"""Buffers of fewer bytes, with a second set of graphs, are what --enable-lora is known to cost."""
 
 
 @check(MORE_SETS, "info")
@@ -54,19 +53,23 @@ def more_sets(subject: Subject) -> Iterator[Hit]:
     if d is None or found is None or found.lora is None or len(found.lora.cases) != 2:
         return
     alone = _graphs_of(found, [0])
-    size = _buffers(subject)
-    if not alone or size is None or size < WORTH_SAYING:
+    if not alone or found.graph_count() <= alone:
         return
+    size = _buffers(subject)
     fewer = "-cc.cudagraph_specialize_lora=false captures one set"
     section = d.compilation_config.model_copy(update={"cudagraph_specialize_lora": False})
     one_set = what_if(subject, compilation_config=section)
-    lower = f"lower --max-loras, which is {found.lora.max_loras}, to the adapters of one batch"
+    most = found.lora.max_loras
+    fewer_sizes = "name fewer --cudagraph-capture-sizes where the start or the memory matters"
+    lower = f"lower --max-loras, which is {most}, to the adapters of one batch, or {fewer_sizes}"
+    lower = lower if most > 1 else fewer_sizes
+    adapters = "1 adapter" if most == 1 else f"{most} adapters"
+    buffers = f"; buffers for {adapters} take {size / GIB:.2f} GiB of each GPU" if size is not None else ""
     trade = "batches without adapters then run eager"
     other = found.runner is Runner.V1 and one_set is not None and 0 < one_set.graph_count() < found.graph_count()
     yield Hit(
         f"{found.graph_count()} graphs are captured, {found.graph_count() / alone:.3g} times the {alone} without LoRA, "
-        f"and capture takes longer by as much; buffers for {found.lora.max_loras} adapters take {size / GIB:.2f} GiB "
-        "of each GPU",
+        f"and capture takes longer by as much, whatever --max-loras is{buffers}",
         f"{lower}; {fewer}: {trade}" if other else lower,
         subject.at("max_loras") or subject.at("enable_lora"),
     )

@@ -6,25 +6,18 @@ from collections.abc import Iterator
 
 from ..releases import holds
 from ..resolve import Resolution
+from ..resolve.coverage import TOKENS_NOT_REQUESTS
+from ..resolve.draft_sizes import fullest
 from ..resolve.grid import request_counts
 from ..trace import Rule
 from ..vocabulary import CUDAGraphMode
-from .coverage import fullest, fullest_tokens, has_graphs, is_full, reaching, short_size
+from .coverage import fullest_tokens, has_graphs, is_full, reaching, short_size
 from .diagnostic import Hit, Related, TokenEdit
 from .places import Edits, drop, place_of, related
 from .registry import check
 from .subject import Subject
 from .what_if import MAXIMUM, SIZES, in_section, named_sizes, sizes_at, sizes_flag, what_if
 
-TOKENS_NOT_REQUESTS = Rule(
-    "CG440",
-    title="Capture sizes count tokens, not requests: with drafts each request of a decode batch brings several.",
-    why="A decode batch holds 1 + num_speculative_tokens tokens a request, and a graph holds a number of tokens.",
-    example="--max-num-seqs 6 --max-cudagraph-capture-size 6 with 3 draft tokens: 2 requests have no graph.",
-    instead="Name max_num_seqs x (1 + num_speculative_tokens) as a size; a maximum is that, rounded up to a multiple of"
-    " 8, from 256 on of 16, and on runner V1 one size further where 1 + num_speculative_tokens does not divide it.",
-    source="vllm/config/vllm.py:2463-2557",
-)
 MAXIMUM_ADDS_NOTHING = Rule(
     "CG441",
     title="With a named maximum the grid holds no decode sizes of its own, and ends below that maximum.",

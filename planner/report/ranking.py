@@ -35,6 +35,7 @@ _STOP = frozenset(
 )
 _SAME = {
     "oom": ("out", "memory"),
+    "outofmemoryerror": ("out", "memory"),
     "vram": ("gpu", "memory"),
     "cudagraph": ("cuda", "graph"),
     "cudagraphs": ("cuda", "graph"),

@@ -11,10 +11,13 @@ from ..releases import table
 from ..resolve.graph_gains import measured
 from ..rules import all_rules
 from ..trace import Rule
+from .intents import asked, ruled_out
 from .ranking import Hit, Ranking, Text, words_of
 
 MOST_TOPICS = 3
 MOST_RULES = 5
+FIRST_RULES = 2
+"""Rules of a topic that is surely meant, before those that share words with the question."""
 OF_TOPIC = 0.5
 """Share of a topic's score that its first rule has of it."""
 NEAR_BEST = 0.5
@@ -35,6 +38,7 @@ class Topic(NamedTuple):
         run: commands, most useful first.
         rules: codes of rules with more.
         source: where the answer comes from.
+        asks: words that, where they stand together, ask this whatever else the question names; see `intents`.
     """
 
     name: str
@@ -44,6 +48,7 @@ class Topic(NamedTuple):
     run: tuple[str, ...]
     rules: tuple[str, ...]
     source: str
+    asks: tuple[str, ...] = ()
 
 
 class Found(NamedTuple):
@@ -66,7 +71,7 @@ def topics() -> tuple[Topic, ...]:
     return tuple(
         Topic(
             row["name"], row["title"], tuple(part.strip() for part in row["words"].split(";")), _filled(row["answer"]),
-            tuple(row["run"]), tuple(row["rules"]), row["source"],
+            tuple(row["run"]), tuple(row["rules"]), row["source"], tuple(row.get("asks", ())),
         )
         for row in table("topics")["topic"]
     )  # fmt: skip
@@ -92,7 +97,11 @@ def _text_of(rule: Rule) -> Text:
 
 def find(question: str) -> Found | None:
     """What fits a question in words or the text of an error; None where nothing does."""
-    hits = _ranking().search(question)
+    out = {one.name for one in topics() if ruled_out(question, one.asks)}
+    hits = [hit for hit in _ranking().search(question) if hit.key not in out]
+    meant = next((one for one in topics() if asked(question, one.asks)), None)
+    if meant is not None:
+        return _meant(meant, hits)
     if not hits:
         return None
     by_name = {one.name: one for one in topics()}
@@ -108,6 +117,16 @@ def find(question: str) -> Found | None:
         tuple(rules[key] for key in _near(of_rules, MOST_RULES)),
         rule_first,
     )
+
+
+def _meant(topic: Topic, hits: Sequence[Hit]) -> Found:
+    """What a question asks by words that stand together, with its first rules, and what is near by words alone."""
+    by_name, rules = {one.name: one for one in topics()}, all_rules()
+    near = [by_name[hit.key] for hit in hits if hit.key in by_name and hit.key != topic.name]
+    first = topic.rules[:FIRST_RULES]
+    others = [hit.key for hit in hits if hit.key in rules and hit.key not in first]
+    codes = [*first, *others][:MOST_RULES]
+    return Found((topic, *near[: MOST_TOPICS - 1]), tuple(rules[code] for code in codes), False)
 
 
 def names_of(question: str) -> tuple[str, ...]:

@@ -7,13 +7,20 @@ from typing import TYPE_CHECKING
 
 from ..rules import all_rules
 from ..trace import Rule
-from .rules import releases_of
+from .rules import releases_of, source_of
 from .topics import Found, Topic, topics, topics_of
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 MOST_RUN = 3
+TOLD_BY = {
+    "CG5": ("cgplan plan Qwen/Qwen3-8B --gpu h100", "cgplan logs server.log"),
+    "CG8": ("cgplan logs server.log",),
+    "CG9": ("cgplan check -- vllm serve Qwen/Qwen3-8B",),
+    "CG": ("cgplan check --gpu h100 -- vllm serve Qwen/Qwen3-8B", "cgplan resolve Qwen/Qwen3-8B --gpu h100 --explain"),
+}
+"""Commands that tell rules of which no topic speaks, by the first letters of the code, the longer ones first."""
 
 
 def show(found: Found, out: Console | None = None) -> None:
@@ -50,12 +57,19 @@ def _show_rule(found: Found, out: Console) -> None:
     title.append(f"  {rule.title}", style="head")
     out.print(title)
     out.print()
-    out.print(Text(f"{rule.why}\n{rule.instead}"))
+    out.print(Text(f"{rule.why}\nExample: {rule.example}\n{rule.instead}"))
     out.print(Text(f"Releases: {releases_of(rule)}", style="faint"))
     _show_read(found.read, out)
-    commands = [command for topic in topics_of(rule.code)[:1] for command in topic.run]
-    _show_commands([f"cgplan explain {rule.code}", *commands][:MOST_RUN], out)
+    _show_commands(commands_of(rule.code), out)
     _show_more(rules, others, out)
+    out.print(Text(f"Source: {source_of(rule)}", style="faint"))
+
+
+def commands_of(code: str) -> Sequence[str]:
+    """What to run about a rule whose page is read: those of the topic that names it first, else what tells it."""
+    nearest = sorted(topics_of(code), key=lambda topic: topic.rules.index(code))
+    of_topics = [command for topic in nearest[:1] for command in topic.run]
+    return of_topics[:MOST_RUN] or next(run for first, run in TOLD_BY.items() if code.startswith(first))
 
 
 def _show_read(read: str, out: Console) -> None:

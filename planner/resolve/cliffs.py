@@ -8,7 +8,15 @@ from math import lcm
 from ..light_dataclass import dataclass
 from ..trace import Finding
 from ..vocabulary import CUDAGraphMode
-from .coverage import CLIFF, DECODE_WITHOUT_FULL, MUCH_PADDING, SPEC_CLIFF, Coverage, CoverageRange
+from .coverage import (
+    CLIFF,
+    DECODE_WITHOUT_FULL,
+    MUCH_PADDING,
+    SPEC_CLIFF,
+    TOKENS_NOT_REQUESTS,
+    Coverage,
+    CoverageRange,
+)
 from .grid import MAX_GRAPH_TOKENS, grid_up_to
 from .padding import round_up
 
@@ -39,6 +47,7 @@ class FullestBatch:
         rounds_sizes: all sizes are multiples of the query length (runner V1).
         mixed_graphs: mixed batches have graphs, which decode batches fall back to.
         limits_are_default: vLLM chose both max_num_seqs and the largest size.
+        captured_later: the release from which on an inferred list has max_num_seqs itself; None: this one does.
     """
 
     num_reqs: int
@@ -48,12 +57,19 @@ class FullestBatch:
     rounds_sizes: bool
     mixed_graphs: bool
     limits_are_default: bool = False
+    captured_later: str | None = None
 
 
 def findings(decode: Coverage, max_num_seqs: int, fullest: FullestBatch) -> tuple[Finding, ...]:
     """Where decode batches have no graph, only PIECEWISE ones, or graphs that are mostly padding; and what to set."""
     found = (_eager(decode, max_num_seqs, fullest), _without_full(decode, fullest), _much_padding(decode, fullest))
     return tuple(finding for finding in found if finding is not None)
+
+
+def told_once(found: Sequence[Finding]) -> tuple[Finding, ...]:
+    """These findings without the cliff of drafts where CG440 tells it of the sizes that were named."""
+    counted = any(one.code == TOKENS_NOT_REQUESTS.code for one in found)
+    return tuple(one for one in found if not (counted and one.code == SPEC_CLIFF.code))
 
 
 def _eager(decode: Coverage, max_num_seqs: int, fullest: FullestBatch) -> Finding | None:
@@ -88,6 +104,10 @@ def _without_full(decode: Coverage, fullest: FullestBatch) -> Finding | None:
         fix = f"set --max-num-seqs {low}"
         if last.padded is not None and last.padded % last.query_len == 0:
             fix += f" or {last.padded // last.query_len}"
+        if fullest.num_tokens == fullest.num_reqs:
+            fix += f", or name the sizes, with {needed} among them"
+            if fullest.captured_later is not None:
+                fix += f"; from {fullest.captured_later} on {needed} is captured where no size is named"
     message = f"decode batches of {_count(low + 1, last.last)} lose their FULL graph to PIECEWISE"
     return Finding(DECODE_WITHOUT_FULL.code, "warning", message, fix, "--max-num-seqs")
 

@@ -49,6 +49,15 @@ SPEC_CLIFF = Rule(
     " the multiples with --cudagraph-capture-sizes.",
     source="vllm/config/vllm.py:2463-2470",
 )
+TOKENS_NOT_REQUESTS = Rule(
+    "CG440",
+    title="Capture sizes count tokens, not requests: with drafts each request of a decode batch brings several.",
+    why="A decode batch holds 1 + num_speculative_tokens tokens a request, and a graph holds a number of tokens.",
+    example="--max-num-seqs 6 --max-cudagraph-capture-size 6 with 3 draft tokens: 2 requests have no graph.",
+    instead="Name max_num_seqs x (1 + num_speculative_tokens) as a size; a maximum is that, rounded up to a multiple of"
+    " 8, from 256 on of 16, and on runner V1 one size further where 1 + num_speculative_tokens does not divide it.",
+    source="vllm/config/vllm.py:2463-2557",
+)
 DECODE_WITHOUT_FULL = Rule(
     "CG705",
     title="Decode batches between the last FULL graph and max_num_seqs fall back to PIECEWISE.",

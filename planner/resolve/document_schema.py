@@ -286,7 +286,9 @@ def from_document(document: Any) -> Resolution:
         not_modelled=tuple(d.not_modelled),
     )
     # What a resolution finds by itself comes last; the rest was noted by the rules.
-    noted = d.findings[: len(d.findings) - len(read.findings)]
+    told = {part.code for part in d.findings}
+    own = sum(finding.code in told for finding in read.findings)  # CG440 stands in the place of CG704
+    noted = d.findings[: len(d.findings) - own]
     return replace(read, noted=tuple(Finding(**part.model_dump()) for part in noted))
 
 

@@ -86,7 +86,8 @@ MAMBA_BLOCKS = Rule(
     title="FULL graphs of a model with Mamba layers need a cache block for each of max_num_seqs sequences.",
     why="Every running sequence holds its state in one block, and capture runs the fullest batch.",
     example="--max-num-seqs 64 with 40 blocks does not start.",
-    instead="Lower --max-num-seqs, or raise --gpu-memory-utilization. -cc.cudagraph_mode=PIECEWISE, or NONE, needs no"
+    instead="Lower --max-num-seqs, or raise --gpu-memory-utilization; a shorter --max-model-len brings no more blocks."
+    " With --enable-lora a lower --max-loras or --max-lora-rank does. -cc.cudagraph_mode=PIECEWISE, or NONE, needs no"
     " block for each request, and costs decode speed.",
     source="vllm/config/compilation.py:1514-1535",
     since="0.20.2",
@@ -114,7 +115,7 @@ class DowngradeInput:
     `lowers`: the mode is lowered at all. `rounds_shared_graphs`: sizes are rounded in mode FULL as well.
     `cuts_to_blocks`: FULL sizes are cut to the Mamba cache blocks, rather than too few blocks refused.
     `num_blocks`: KV cache blocks where known. `blocks_are_set`: by --num-gpu-blocks-override.
-    `is_profiling`: the call during memory profiling.
+    `has_lora`: LoRA's buffers are allocated. `is_profiling`: the call during memory profiling.
     """
 
     support: AttentionCGSupport
@@ -133,6 +134,7 @@ class DowngradeInput:
     has_mamba: bool = False
     num_blocks: int | None = None
     blocks_are_set: bool = False
+    has_lora: bool = False
     max_num_seqs: int = 0
     is_profiling: bool = False
 
@@ -237,20 +239,23 @@ def check_mamba_blocks(mode: CUDAGraphMode, given: DowngradeInput) -> None:
             raised_as="ValueError",
             raised_in="CompilationConfig",
             where="--max-num-seqs",
-            fix=f"set {mamba_fix(blocks, given.blocks_are_set)}",
+            fix=f"set {mamba_fix(blocks, given.blocks_are_set, given.has_lora)}",
         )
 
 
-def mamba_fix(blocks: int, are_set: bool) -> str:
+def mamba_fix(blocks: int, are_set: bool, lora: bool = False) -> str:
     """What to change where full graphs have fewer blocks than requests. A round value first: the number of blocks
     changes a little from start to start.
 
     Args:
         are_set: by --num-gpu-blocks-override, so more memory brings no more of them.
+        lora: buffers of adapters take memory that would be blocks.
     """
     fewer = 1 << (max(blocks, 1).bit_length() - 1)
     most = f" ({blocks} at most)" if blocks > fewer else ""
     more = "a larger --num-gpu-blocks-override" if are_set else "a higher --gpu-memory-utilization"
+    if lora and not are_set:
+        more += ", or a lower --max-loras or --max-lora-rank, whose buffers take memory of the blocks"
     requests = f"--max-num-seqs {fewer}{most}, or " if blocks else ""
     return f"{requests}{more}; or -cc.cudagraph_mode=PIECEWISE, which needs no block for each of them"
 

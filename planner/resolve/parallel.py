@@ -23,7 +23,7 @@ DEEPEP_HIGH_THROUGHPUT = Rule(
     why="They decide on the host how many tokens each rank sends, which no graph can hold.",
     example="A MoE model with --all2all-backend deepep_high_throughput and --data-parallel-size 2: NONE.",
     instead="Use deepep_low_latency, nixl_ep or allgather_reducescatter for decode.",
-    source="vllm/config/compilation.py:1268-1290",
+    source="vllm/config/compilation.py:1240-1258",
 )
 MOONEP = Rule(
     "CG602",

@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import Any
 
 from ..light_dataclass import dataclass
+from ..releases import holds
 from ..trace import Decision, Finding
 from ..vocabulary import AttentionCGSupport, CompilationMode, CUDAGraphMode, Runner
 from . import cliffs, data_parallel, losses, padding
@@ -20,6 +21,7 @@ from .coverage import Coverage
 from .drafter import Drafter
 from .dynamic_sd import Steps
 from .graphs import Batch, Captures, Dispatch, Graph, check_batch
+from .grid import OFF_GRID_SEQS
 from .lora import LoraPlan
 from .runner_v1 import V1Dispatcher
 from .runner_v2 import DispatchHabits, V2Dispatcher
@@ -185,7 +187,8 @@ class Resolution:
             losses.lowered(self.requested_mode, self.cudagraph_mode, self.decisions, self.mode_fix, self.mode_cost),
             losses.unreachable(self.unreachable, self.lora, self.max_num_seqs),
         )
-        return (*self.noted, *(finding for finding in lost if finding is not None), *self._uncovered())
+        found = (*self.noted, *(finding for finding in lost if finding is not None), *self._uncovered())
+        return cliffs.told_once(found)
 
     @property
     def _limits_are_default(self) -> bool:
@@ -209,6 +212,7 @@ class Resolution:
             rounds_sizes=self.runner is Runner.V1,
             mixed_graphs=self.mixed_mode is not CUDAGraphMode.NONE,
             limits_are_default=self._limits_are_default,
+            captured_later=None if holds(self.vllm_version, OFF_GRID_SEQS.since) else OFF_GRID_SEQS.since,
         )
         adapters = self.lora.max_loras if self.lora is not None and 0 not in self.lora.cases else 0
         return cliffs.findings(self.uniform_decode_coverage(adapters), self.max_num_seqs, fullest)

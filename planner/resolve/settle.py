@@ -14,6 +14,7 @@ from ..vocabulary import AttentionCGSupport, CompilationMode, CUDAGraphMode, Run
 from . import (
     compile_ranges,
     downgrade,
+    draft_sizes,
     drafter,
     hooks,
     parallel,
@@ -79,7 +80,7 @@ def settle(engine: Engine, overrides: Overrides) -> Resolution:
     parallel.note_vocabulary(engine)
     lora = _lora(engine, chosen)
     captures, extra = _captures(engine, overrides, chosen, final, sizes, lora, backend)
-    return Resolution(
+    found = Resolution(
         vllm_version=engine.release,
         runner=chosen,
         compilation_mode=engine.mode or CompilationMode.NONE,
@@ -108,6 +109,7 @@ def settle(engine: Engine, overrides: Overrides) -> Resolution:
         assumptions=tuple(trace.assumptions),
         not_modelled=summary.not_modelled(engine, chosen),
     )
+    return draft_sizes.tokens_counted(found, d)
 
 
 def _check_v1_piecewise(engine: Engine) -> None:
@@ -221,6 +223,7 @@ def _downgrade_input(
         has_mamba=bool(d.model.mamba_backends),
         num_blocks=d.num_gpu_blocks,
         blocks_are_set=d.num_gpu_blocks_override is not None,
+        has_lora=d.enable_lora,
         max_num_seqs=engine.max_num_seqs,
         is_profiling=overrides.is_profiling,
     )

@@ -1,6 +1,7 @@
 """Public reports of what went wrong, as lines: each gives the finding, or the number, that would have told.
 
-fixtures/check/cases.json holds them, docs/cases.md says where they come from and which others are left out.
+fixtures/check/cases.json holds them, cases_in_words.json questions of others, which `explain` answers; docs/cases.md
+says where they come from, and by which command each is told.
 """
 
 from __future__ import annotations
@@ -14,14 +15,17 @@ import pytest
 
 import cgplan.check.families  # noqa: F401
 from cgplan.check import Context, Report, check
+from cgplan.cli.explained import found as found_by_explain
 from cgplan.model_shape import ModelShape
 from cgplan.releases.gpus import gpu
 from cgplan.resolve import Resolution
+from cgplan.rules import all_rules
 from cgplan.sections import Gpu
 from cgplan.vocabulary import CUDAGraphMode
 
 ROOT = Path(__file__).parents[2]
 CASES: list[dict[str, Any]] = json.loads((ROOT / "fixtures/check/cases.json").read_text(encoding="utf-8"))
+IN_WORDS: list[dict[str, Any]] = json.loads((ROOT / "fixtures/check/cases_in_words.json").read_text(encoding="utf-8"))
 FULL, PIECEWISE = CUDAGraphMode.FULL, CUDAGraphMode.PIECEWISE
 
 
@@ -96,7 +100,39 @@ def test_docs_say_of_every_case_what_is_asked_for() -> None:
     assert by_id.keys() <= {*told, *graphs, *left}
     assert len({*told, *graphs, *left}) == len(told) + len(graphs) + len(left) == 95
     numbers_said = re.search(
-        r"tells (\d+) by a finding\. For (\d+) more [^.]*\. (\d+) are not covered", PAGE, re.DOTALL
+        r"tells (\d+) by a finding\. For (\d+) more [^.]*\. (\d+) are not covered[^:]*: of these\n"
+        r"[^.]* tells (\d+), [^.]* and (\d+) are told by none\.",
+        PAGE,
+        re.DOTALL,
     )
     assert numbers_said is not None
-    assert [int(number) for number in numbers_said.groups()] == [len(told), len(graphs), len(left)]
+    none = NOT_COVERED.count("| nothing |")
+    counted = [len(told), len(graphs), len(left), len(left) - none, none]
+    assert [int(number) for number in numbers_said.groups()] == counted
+
+
+@pytest.mark.parametrize("case", IN_WORDS, ids=[case["id"] for case in IN_WORDS])
+def test_case_in_words(case: dict[str, Any]) -> None:
+    answer = found_by_explain(case["words"])
+    assert answer is not None
+    assert not answer.rule_first
+    topic = answer.topics[0]
+    assert topic.name == case["topic"]
+    assert set(case["codes"]) <= set(topic.rules)
+    assert [text for text in case["text"] if text not in topic.answer] == []
+
+
+def test_docs_say_which_other_command_tells_a_case() -> None:
+    """Of what `check` does not cover: the questions are in the fixture, the plans in the table below."""
+    table, _, of_plan = NOT_COVERED.partition("## Told by `cgplan plan`")
+    rows = dict(re.findall(r"^\| ([A-E]\d\d) \| .* \| ([^|]*) \|$", table, re.MULTILINE))
+    assert len(rows) == 34
+    by_id = {case["id"]: case["codes"][0] for case in IN_WORDS}
+    said = {name: found[1] for name, cell in rows.items() if (found := re.search(r"`explain` (CG\d+)", cell))}
+    assert said == {name: code for name, code in by_id.items() if name in rows}
+    assert all(f"{name} " in PAGE for name in by_id)
+    for name, cell in rows.items():
+        codes = re.findall(r"`plan` (CG\d+)", cell)
+        assert all(re.search(rf"^\| [^|]*{code}[^|]*\| [^|]*{name}", of_plan, re.MULTILINE) for code in codes), name
+        assert set(re.findall(r"CG\d+", cell)) <= set(all_rules())
+        assert cell == "nothing" or re.fullmatch(r"(`(plan|logs|tune|explain|plan --json)`( CG\d+)?(, )?)+", cell), cell

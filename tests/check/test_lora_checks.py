@@ -30,8 +30,16 @@ def test_as_many_requests_as_adapters() -> None:
     assert codes(f"{M} --max-loras 8 --max-num-seqs 64 --specialize-active-lora") == ["CG451 info"]
 
 
-def test_plain_lora_is_quiet() -> None:
-    assert codes(f"{M} --max-loras 4 --max-num-seqs 64") == []
+@pytest.mark.parametrize("adapters", [1, 2, 4, 8])
+def test_the_graphs_double_whatever_the_number_of_adapters(adapters: int) -> None:
+    line = f"{M} --max-loras {adapters} --max-num-seqs 64"
+    assert codes(line) == ["CG452 info"]
+    one = told(line, "CG452")
+    assert one is not None
+    assert "2 times the" in one.message
+    assert ("lower --max-loras" in str(one.fix)) == (adapters > 1)
+    assert "fewer --cudagraph-capture-sizes" in str(one.fix)
+    assert codes("Qwen/Qwen3-8B --max-num-seqs 64") == []
     assert told("Qwen/Qwen3-8B --max-num-seqs 1", "CG450") is None
 
 
@@ -53,11 +61,17 @@ def test_what_adapters_cost() -> None:
 
 
 @pytest.mark.parametrize("line", [
-    "Qwen/Qwen3-8B", "Qwen/Qwen3-8B --max-loras 32", f"{M}", f"{M} --max-loras 32 --enforce-eager",
-    "an-org/a-model --enable-lora --max-loras 32",
+    "Qwen/Qwen3-8B", "Qwen/Qwen3-8B --max-loras 32", f"{M} --max-loras 32 --enforce-eager",
 ])  # fmt: skip
-def test_without_lora_or_with_little_of_it_nothing_is_said(line: str) -> None:
+def test_without_lora_or_without_graphs_nothing_is_said(line: str) -> None:
     assert told(line, "CG452") is None
+
+
+def test_buffers_of_weights_that_are_not_known_are_left_out() -> None:
+    one = told("an-org/a-model --enable-lora --max-loras 32", "CG452")
+    assert one is not None
+    assert "2 times the" in one.message
+    assert "GiB" not in one.message
 
 
 def test_one_set_is_a_way_out_of_runner_v1_alone() -> None:

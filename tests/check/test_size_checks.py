@@ -18,7 +18,6 @@ NAMED = f"{M} --cudagraph-capture-sizes"
         "meta-llama/Llama-3.1-8B-Instruct --max-num-seqs 128 -tp 2",
         "Qwen/Qwen3-30B-A3B --max-num-seqs 64 --gpu-memory-utilization 0.9",
         f"Qwen/Qwen3-8B --max-num-seqs 64 {drafts(3)} --attention-backend FLASH_ATTN",
-        "Qwen/Qwen3-8B --max-num-seqs 64 --enable-lora --max-loras 4",
         "Qwen/Qwen3-8B --max-num-seqs 16 --cudagraph-capture-sizes 1 2 4 8 16 32",
     ],
 )

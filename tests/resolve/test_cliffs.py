@@ -27,7 +27,11 @@ def test_decode_batches_that_lose_full_are_named(release: str, noted: bool) -> N
     assert (found is not None) is noted
     if found is not None:
         assert "97 to 100" in found.message
-        assert found.fix == "set --max-num-seqs 96 or 104"
+        assert found.fix.startswith(
+            "set --max-num-seqs 96 or 104, or name the sizes, with 100 among them; from 0.31.0 on"
+        )
+        sizes = [*range(8, 97, 8), 100]
+        assert finding("CG705", vllm=release, env=V2, max_num_seqs=100, cudagraph_capture_sizes=sizes) is None
 
 
 def test_the_offered_numbers_keep_full() -> None:
@@ -53,11 +57,11 @@ def test_a_gap_in_named_sizes_is_noted() -> None:
 def test_the_smallest_maximum_is_offered(seqs: int, tokens: int, asked: int, env: dict[str, str], fix: str) -> None:
     options = drafting("ngram", tokens - 1) if tokens > 1 else None
     fields = {"max_num_seqs": seqs, "speculative_config": options, "env": env}
-    code = "CG704" if tokens > 1 else "CG701"
-    found = finding(code, max_cudagraph_capture_size=asked, **fields)
-    assert found.fix.startswith(fix)
+    codes = ("CG440", "CG704") if tokens > 1 else ("CG701",)
+    told = [one for code in codes if (one := finding(code, max_cudagraph_capture_size=asked, **fields)) is not None]
+    assert [one.fix.startswith(fix) for one in told] == [True]
     largest = int(fix.split()[-1])
-    assert finding(code, max_cudagraph_capture_size=largest, **fields) is None
+    assert all(finding(code, max_cudagraph_capture_size=largest, **fields) is None for code in codes)
 
 
 def test_a_cut_maximum_and_dropped_sizes_are_noted() -> None:
@@ -92,6 +96,10 @@ def sequence_parallel() -> CompilationOptions:
 def test_the_maxima_that_are_named_are_captured(fields: dict[str, Any]) -> None:
     found = finding("CG116", **fields)
     assert found is not None
+    counted = finding("CG440", **fields)
+    if counted is not None:
+        assert found.fix == counted.fix, "one value"
+        return
     said = re.match(r"set it to ([0-9]+)(?: or ([0-9]+))?, or leave it out", found.fix)
     assert said is not None
     for largest in [int(size) for size in said.groups() if size]:
@@ -132,8 +140,36 @@ def test_every_offered_maximum_covers_the_fullest_batch(
             return  # CG645 refuses it on runner V1
         fields |= {"compilation_config": sequence_parallel(), "tensor_parallel_size": 8, "vllm": "0.30.0"}
     for asked in (8, seqs, seqs * (drafts + 1) - 1):
-        found = finding("CG704", max_cudagraph_capture_size=max(asked, 8), **fields)
+        kinds = [finding(code, max_cudagraph_capture_size=max(asked, 8), **fields) for code in ("CG440", "CG704")]
+        found = next((one for one in kinds if one is not None), None)
+        assert None in kinds, "told once"
         named = re.search(r"--max-cudagraph-capture-size ([0-9]+)", found.fix) if found is not None else None
         if named is not None:
             after = outcome(max_cudagraph_capture_size=int(named[1]), **fields)
             assert after.uniform_decode_coverage().first_cliff is None, (asked, found.fix)
+
+
+def test_named_sizes_of_drafts_that_were_meant_as_requests_have_one_value() -> None:
+    """6 requests of 4 tokens need 24: CG440 says so in the place of CG704, and CG116 names no size as small as 8."""
+    fields = {"max_num_seqs": 6, "speculative_config": drafting("ngram", 3)}
+    told = finding("CG440", max_cudagraph_capture_size=6, **fields)
+    assert told.message == (
+        "max_cudagraph_capture_size 6 counts tokens, not requests: 6 requests of 4 tokens need 24; "
+        "decode batches above 1 request run without a graph"
+    )
+    assert told.fix.startswith("set --max-cudagraph-capture-size 24")
+    assert finding("CG116", max_cudagraph_capture_size=6, **fields).fix == told.fix
+    assert finding("CG704", max_cudagraph_capture_size=6, **fields) is None
+    assert "need 24" in finding("CG440", cudagraph_capture_sizes=[1, 2, 4], **fields).message
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"max_cudagraph_capture_size": 24, "max_num_seqs": 6, "speculative_config": drafting("ngram", 3)},
+        {"max_num_seqs": 256, "speculative_config": drafting("ngram", 3)},
+        {"max_num_seqs": 24, "max_cudagraph_capture_size": 8},
+    ],
+)
+def test_sizes_that_hold_the_tokens_or_are_not_named_are_not_called_requests(fields: dict[str, Any]) -> None:
+    assert finding("CG440", **fields) is None

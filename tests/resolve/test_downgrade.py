@@ -286,6 +286,14 @@ def test_mamba_blocks(model: Any, blocks: int | None, mode: str, starts: bool) -
         assert (error.code, error.stage) == ("CG501", "resolve_cudagraph_mode_and_sizes")
 
 
+def test_too_few_blocks_beside_adapters_name_their_buffers() -> None:
+    fields = {"model": JAMBA, "max_num_seqs": 64, "num_gpu_blocks": 63}
+    assert "--max-lora-rank" in str(refused(enable_lora=True, **fields).fix)
+    assert "lora" not in str(refused(**fields).fix)
+    blocks = {**fields, "num_gpu_blocks_override": 63}
+    assert "lora" not in str(refused(enable_lora=True, **blocks).fix), "a number that is set has no other price"
+
+
 def test_mamba_blocks_are_not_checked_while_profiling_or_after_a_downgrade() -> None:
     deployment = Deployment(model=MAMBA, max_num_seqs=64, num_gpu_blocks=8)
     always = AttentionCGSupport.ALWAYS
