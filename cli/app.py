@@ -98,7 +98,7 @@ def _guarded(argv: Sequence[str]) -> int:
     except CgplanError as error:
         return failures.report(failures.with_command(error, argv), as_json)
     except failures.ClickException as error:
-        return failures.report(failures.usage_error(error), as_json)
+        return failures.report(failures.usage_error(error, build), as_json)
     except OSError:
         raise
     except (KeyboardInterrupt, typer.Abort):

@@ -36,7 +36,7 @@ def context_of(options: DeploymentOptions) -> Context:
     release = _release(options, assumptions)
     gpu = machine.named_gpu(options)
     name = options.model if options.model is not None else options.model_tag
-    model = None if name is None else settings.shape(name, "--model", options.runner or "auto")
+    model = None if name is None else settings.shape_or_stand_in(name, "--model", options.runner or "auto", assumptions)
     env = values.pairs(options.env or (), "--env")
     environment.check(env)
     fields.update(settings.sections(options, ignored))

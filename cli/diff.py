@@ -44,6 +44,7 @@ Exit codes:
 """
 RELEASES = "Releases"
 NO_WEIGHTS = "Memory is not compared: the weights of the model are not known; --model names one of `cgplan models`."
+KV_IS_GIVEN = "KV cache: --kv-cache-memory-bytes sizes it, so that no release takes its estimate of the graphs off it."
 
 
 class Both(NamedTuple):
@@ -167,12 +168,15 @@ def _compare(both: Both, first: str, last: str, as_json: bool, as_markdown: bool
     from cgplan.compare import compare
 
     asked = both.asked
-    found = compare(asked.deployment, first, last, both.refused)
+    kv_is_given = _kv_is_given(options)
+    found = compare(asked.deployment, first, last, both.refused, kv_is_given=kv_is_given)
     _check_starts(found)
     memory = _memory(both, found, options)
     assumptions = [*asked.assumptions, *environment.ignored_later(asked.deployment.env, first, last)]
     if asked.deployment.model.weights is None:
         assumptions.append(NO_WEIGHTS)
+    if kv_is_given:
+        assumptions.append(KV_IS_GIVEN)
     for one in found.snapshots:
         if one.error is not None:  # the changes have the same document
             one.values["startup"].update(secrecy.without_secrets(one.error).as_dict())
@@ -197,6 +201,12 @@ def _compare(both: Both, first: str, last: str, as_json: bool, as_markdown: bool
     return bool(found.changes or (memory is not None and memory.changed))
 
 
+def _kv_is_given(options: CacheSizeOptions) -> bool:
+    """Whether an option or the line says --kv-cache-memory-bytes."""
+    line = options.asked.args.values if options.asked is not None and options.asked.args is not None else {}
+    return options.kv_cache_memory_bytes is not None or line.get("kv_cache_memory_bytes") is not None
+
+
 def _check_starts(found: Comparison) -> None:
     """Where both ends refuse for one reason there is nothing to compare, which "nothing changes" would hide.
 
@@ -215,7 +225,7 @@ def _check_starts(found: Comparison) -> None:
 
 
 def _memory(both: Both, found: Comparison, options: CacheSizeOptions) -> MemoryMoves | None:
-    """What `plan` says of the deployment at each release; None where an end is refused before, or too little is known.
+    """What `plan` says of the deployment at each release; None: the last one refuses before, or too little is known.
 
     Planning is imported only where there is something to plan.
     """
@@ -224,7 +234,7 @@ def _memory(both: Both, found: Comparison, options: CacheSizeOptions) -> MemoryM
 
         memory_options(options)  # a value that cannot be read is told though nothing is planned
     model = both.asked.deployment.model
-    if model.weights is None or not (found.first.starts and found.last.starts):
+    if model.weights is None or not found.last.starts:
         return None
     from cgplan.compare import codes_between
     from cgplan.memory.by_release import memory_moves

@@ -8,7 +8,7 @@ import re
 import shlex
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import typer
@@ -84,8 +84,12 @@ def report_crash(error: Exception) -> int:
     return CRASHED
 
 
-def usage_error(error: Any) -> InputError:
-    """A complaint of the option parser in the shape of every other error."""
+def usage_error(error: Any, build: Callable[[], Any]) -> InputError:
+    """A complaint of the option parser in the shape of every other error.
+
+    Args:
+        build: gives the app with all commands; asked where another command may have the option.
+    """
     context = getattr(error, "ctx", None)
     command = context.command_path if context is not None else "cgplan"
     option = getattr(error, "option_name", None)
@@ -94,7 +98,8 @@ def usage_error(error: Any) -> InputError:
         known = [name for p in context.command.params for name in p.opts + p.secondary_opts] if context else []
         from .owners import instead
 
-        fix = instead(option, command) or did_you_mean(option, [name for name in known if name.startswith("--")], ALIKE)
+        near = did_you_mean(option, [name for name in known if name.startswith("--")], ALIKE)
+        fix = instead(option, command, build) or near
         none = "no command has it; " if option.startswith("--") else ""
         fix = fix or f"{none}{command} --help lists what this one takes"
         return InputError(f"unknown option {option[:60]}", code="CG905", where=command, fix=fix)

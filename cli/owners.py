@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 LINES = ("check", "resolve", "plan", "tune", "diff", "backends")
@@ -17,17 +18,18 @@ SAID = {
 """Options of which more is to be said than which command has them."""
 
 
-def instead(option: str, command: str) -> str | None:
+def instead(option: str, command: str, build: Callable[[], Any]) -> str | None:
     """What to do with an option that `command` lacks, or None: no command and no release of vLLM has it.
 
     Args:
         command: with the program's name, "cgplan plan".
+        build: gives the app with all commands, which takes a while.
     """
     if option in SAID:
         return SAID[option]
     if not option.startswith("--"):
         return None  # a letter means another thing in each command
-    having = [name for name, options in _commands().items() if option in options]
+    having = [name for name, options in _commands(build).items() if option in options]
     if having:
         named = ", ".join(having[: MOST_NAMED - 1]) if len(having) > MOST_NAMED else _listed(having)
         more = f" and {len(having) - MOST_NAMED + 1} other commands" if len(having) > MOST_NAMED else ""
@@ -50,11 +52,9 @@ def _listed(names: list[str]) -> str:
     return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
 
 
-def _commands() -> dict[str, frozenset[str]]:
+def _commands(build: Callable[[], Any]) -> dict[str, frozenset[str]]:
     """The options of each command."""
     import typer
-
-    from .app import build
 
     group: Any = typer.main.get_command(build())
     return {

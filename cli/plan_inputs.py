@@ -12,7 +12,8 @@ from cgplan.errors import InputError, shorten
 from cgplan.light_dataclass import dataclass
 from cgplan.memory.budget.budget import MemoryFlags, reserve_of
 from cgplan.memory.budget.measured import Measured
-from cgplan.memory.plan import CapacityPlan, plan_of
+from cgplan.memory.capacity_plan import CapacityPlan
+from cgplan.memory.plan import plan_of
 from cgplan.memory.request import MemoryRequest
 
 from .launched import is_launch_file

@@ -9,8 +9,8 @@ from cgplan import Deployment, resolve
 from cgplan.errors import InputError, shorten
 from cgplan.memory.budget.measured import Measured
 from cgplan.memory.budget.measured_record import Profile, check_fits, fingerprint_of, in_one_line, profile_of
+from cgplan.memory.capacity_plan import CapacityPlan
 from cgplan.memory.estimates import GIB
-from cgplan.memory.plan import CapacityPlan
 from cgplan.memory.request import MemoryRequest
 
 FLAG = "--profile"

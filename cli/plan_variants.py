@@ -11,7 +11,7 @@ from typing import Any, get_type_hints
 
 from cgplan import Deployment
 from cgplan.errors import CgplanError, InputError, did_you_mean, shorten
-from cgplan.memory.plan import CapacityPlan
+from cgplan.memory.capacity_plan import CapacityPlan
 from cgplan.memory.request import MemoryRequest, check_sizes
 from cgplan.memory.what_if import Variant, outcome, outcomes
 from cgplan.report.plan_text import WhatIf

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cgplan import Deployment, ModelShape
-from cgplan.errors import CgplanError, InputError
+from cgplan.errors import CgplanError, InputError, shorten
 from cgplan.releases import assume, stand_in
 from cgplan.report.words import sentence
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from cgplan.inputs.launches import Launch
+    from cgplan.inputs.launches.asked import Asked as LaunchAsked
     from cgplan.inputs.launches.asked import Context
-    from cgplan.inputs.served_model import NamedModel
 
 
 class Asked(NamedTuple):
@@ -115,7 +115,7 @@ def _served(launch: Launch, options: DeploymentOptions, context: Context) -> Ask
             "the launch cannot be read", code="CG911", where=launch.label or None, fix="cgplan check says what it holds"
         )
     deployment, ignored = asked.served.deployment, asked.served.ignored
-    assumptions = [*where_from(launch), *asked.assumptions]
+    assumptions = [*where_from(launch), *_in_its_place(asked), *asked.assumptions]
     if context.software is None:
         assumptions.append(machine.OFFICIAL_IMAGE)
     assumptions += environment.notes(environment.of_vllm(deployment.env, context.env), deployment.vllm)
@@ -124,6 +124,15 @@ def _served(launch: Launch, options: DeploymentOptions, context: Context) -> Ask
     texts = tuple(sentence(text) for text in secrecy.lines_of(launch, assumptions))
     ignored = tuple(secrecy.lines_of(launch, ignored))
     return Asked(deployment, texts, ignored, deployment.model.name or "", deployment.gpu.name)
+
+
+def _in_its_place(asked: LaunchAsked) -> list[str]:
+    """That the command names another model than the line."""
+    line = asked.args.model if asked.args is not None else None
+    named = asked.context.model.name if asked.context.model is not None else None
+    if not line or not named or line.rstrip("/").rpartition("/")[2] == named.rstrip("/").rpartition("/")[2]:
+        return []
+    return [f"Model: {shorten(named, 80)} of the command stands in the place of the line's {shorten(line, 80)}."]
 
 
 def deployment_of(options: DeploymentOptions, release: str | None = None) -> Asked:
@@ -190,24 +199,4 @@ def _model(options: DeploymentOptions, assumptions: list[str]) -> ModelShape:
     if name is None:
         assumptions.append("Model: a dense 8B decoder (the shape of Llama 3.1 8B); --model names yours.")
         return ModelShape()
-    try:
-        return settings.shape(name, "--model", options.runner or "auto")
-    except InputError as error:
-        found = _stand_in(name, options.runner or "auto") if error.code == "CG915" else None
-        if found is None:
-            raise
-        shape = f"{found.instead} in the place of {found.name}"
-        assumptions.append(f"Model: {shape}, which is neither here nor in the catalogue.")
-        return found.shape
-
-
-def _stand_in(name: str, runner: str) -> NamedModel | None:
-    """What stands in for a model that is neither here nor in the catalogue; None: the name tells too little.
-
-    That is the same model but for its organisation and the storage of its weights, one of the same family and size, or
-    for an embedding model anything that pools: it has the same graphs.
-    """
-    from cgplan.inputs.served_model import named_model, pools_by_name
-
-    found = named_model(name, runner)
-    return found if found.like is not None or pools_by_name(name) else None
+    return settings.shape_or_stand_in(name, "--model", options.runner or "auto", assumptions)

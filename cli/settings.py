@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cgplan import ModelShape
 from cgplan.errors import InputError, did_you_mean, shorten
@@ -14,6 +14,9 @@ from . import values
 from .naming import SHORT, flag
 from .options import DeploymentOptions
 from .parsing import check_not_empty
+
+if TYPE_CHECKING:
+    from cgplan.inputs.served_model import NamedModel
 
 PASSED_ON = (
     "runner", "dtype", "quantization", "vllm", "usage_context", "enable_chunked_prefill", "enable_prefix_caching",
@@ -180,6 +183,37 @@ def shape(name: str, flag: str, runner: str = "auto") -> ModelShape:
         if error.where in (None, "model"):
             error.where = flag
         raise
+
+
+def shape_or_stand_in(name: str, flag: str, runner: str, assumptions: list[str]) -> ModelShape:
+    """The shape of the model of that name, or what stands in for one that is neither here nor in the catalogue, which
+    is added to `assumptions`.
+
+    Raises:
+        InputError: the model's files cannot be used, or its name tells too little.
+    """
+    try:
+        return shape(name, flag, runner)
+    except InputError as error:
+        found = _stand_in(name, runner) if error.code == "CG915" else None
+        if found is None:
+            raise
+        assumptions.append(
+            f"Model: {found.instead} in the place of {found.name}, which is neither here nor in the catalogue."
+        )
+        return found.shape
+
+
+def _stand_in(name: str, runner: str) -> NamedModel | None:
+    """What stands in for a model that is neither here nor in the catalogue; None: the name tells too little.
+
+    That is the same model but for its organisation and the storage of its weights, one of the same family and size, or
+    for an embedding model anything that pools: it has the same graphs.
+    """
+    from cgplan.inputs.served_model import named_model, pools_by_name
+
+    found = named_model(name, runner)
+    return found if found.like is not None or pools_by_name(name) else None
 
 
 def _check_is_a_name(name: str, flag: str) -> None:

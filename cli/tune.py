@@ -25,6 +25,7 @@ from .request import Asked, request_of
 
 if TYPE_CHECKING:
     from cgplan.memory.budget.measured_record import Profile
+    from cgplan.trace import Finding
     from cgplan.workload.mixture import Traffic
     from cgplan.workload.sizes.limits import Limits
     from cgplan.workload.tune.tune import Tuning
@@ -42,6 +43,7 @@ Side effects: none; no file is written. --workload reads an http:// address, whe
 
 Exit codes:
   0  chosen, or today's list is the best
+  1  with --max-concurrency: it does not start by the best estimate of its memory
   2  bad usage or input, nothing to choose, limits that no list keeps, or vLLM would not start
 """
 TRAFFIC = "Traffic"
@@ -188,15 +190,15 @@ def _ceiling(of: tuple[Asked, MemoryRequest], most: int, *, as_json: bool, as_ma
     if as_json:
         from cgplan.workload.tune.concurrency_document import as_document
 
-        _print_document(as_document(found), asked)
-        return 0
+        _print_document(as_document(replace(found, stops=_with_options(found.stops))), asked)
+        return int(bool(found.stops))
     from cgplan.report import concurrency_view
 
     if as_markdown:
         print(concurrency_view.page(found, title, asked.assumptions), end="")
     else:
         concurrency_view.show(found, title, asked.assumptions)
-    return 0
+    return int(bool(found.stops))
 
 
 def _limits(graphs: str | None, memory: str | None, startup: str | None) -> Limits:
@@ -299,10 +301,12 @@ def _title(release: str, asked: Asked) -> str:
 def _print_json(found: Tuning, asked: Asked) -> None:
     from cgplan.workload.tune.tune_document import as_document
 
-    fixed = tuple(
-        replace(one, fix=as_option(as_fix(one.fix))) if one.fix is not None else one for one in found.findings
-    )
-    _print_document(as_document(replace(found, findings=fixed)), asked)
+    _print_document(as_document(replace(found, findings=_with_options(found.findings))), asked)
+
+
+def _with_options(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
+    """Each fix as the options of this command."""
+    return tuple(replace(one, fix=as_option(as_fix(one.fix))) if one.fix is not None else one for one in findings)
 
 
 def _print_document(document: dict[str, Any], asked: Asked) -> None:

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from .inputs.catalogue import load_model
     from .memory.budget.budget import MemoryFlags
     from .memory.budget.measured import Measured
-    from .memory.plan import CapacityPlan, plan
+    from .memory.capacity_plan import CapacityPlan
+    from .memory.plan import plan
     from .model_shape import ModelShape
     from .releases.gpus import gpu
     from .resolve import Batch, Dispatch, Graph, Overrides, Resolution, resolve
@@ -42,7 +43,7 @@ _HOMES = {
     "AttentionOptions": "sections",
     "Batch": "resolve",
     "CUDAGraphMode": "vocabulary",
-    "CapacityPlan": "memory.plan",
+    "CapacityPlan": "memory.capacity_plan",
     "CgplanError": "errors",
     "CompilationMode": "vocabulary",
     "CompilationOptions": "sections",

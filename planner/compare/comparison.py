@@ -14,12 +14,18 @@ from .fields import SECTIONS, field_of
 from .path import newer, releases_between
 from .snapshot import Snapshot, differ, snapshot
 
+OFF_THE_CACHE = "graph_memory_deducted"
 TOO_WIDE = ("pipeline.batch_limits.rows", "backends.backend.")
 """Facts of which most are about other GPUs and models; they are told only where something came of them."""
 
 
 def compare(
-    deployment: Deployment, first: str, last: str, refused: Mapping[str, CgplanError] | None = None
+    deployment: Deployment,
+    first: str,
+    last: str,
+    refused: Mapping[str, CgplanError] | None = None,
+    *,
+    kv_is_given: bool = False,
 ) -> Comparison:
     """What changes for `deployment` from release `first` to `last`; the older may be either.
 
@@ -27,6 +33,7 @@ def compare(
 
     Args:
         refused: why vLLM of a release does not take the command line of the deployment, by release.
+        kv_is_given: --kv-cache-memory-bytes sizes the KV cache, so that nothing is taken off it.
 
     Raises:
         InputError: a release is not supported, or no release between the two can make anything of the deployment.
@@ -39,7 +46,7 @@ def compare(
     changes = [
         _change(name, snapshots, causes)
         for name in _names(snapshots[0], snapshots[-1])
-        if differ(name, snapshots[0], snapshots[-1])
+        if differ(name, snapshots[0], snapshots[-1]) and not (kv_is_given and name == OFF_THE_CACHE)
     ]
     order = list(SECTIONS)
     changes.sort(key=lambda change: order.index(change.section))

@@ -61,7 +61,7 @@ def _restore(change: Change, comparison: Comparison, tried: dict[str, Snapshot])
 
 def _start(last: Snapshot) -> Restore:
     if last.error is None:
-        return Restore(None, "Nothing to do: it starts.")
+        return Restore(None, "Nothing to do: it is no longer refused.")
     return Restore(None, last.error.fix or RULES[last.error.code].instead)
 
 

@@ -31,6 +31,8 @@ ALTERNATIVES = 2
 _CHANGES = 3
 _FEWEST = "are the fewest that start"
 _MEASURED_ANEW = "if the measured values shrink with it as predicted: measure them anew"
+_AT_MOST = re.compile(r"\(([0-9]+) at most")
+_BLOCKS = re.compile(r"exceeds the ([0-9]+) Mamba cache blocks")
 _LENGTH = re.compile(r"--max-model-len ([0-9]+)(?=$|,)")
 
 _FIRST: dict[str, tuple[tuple[Lever, ...], tuple[str, ...]]] = {
@@ -82,8 +84,33 @@ def with_fixes(
             finding = replace(finding, message=finding.message.partition("; ")[0])
         if code not in fixes:
             fixes[code] = f"mend {first} first, then plan again" if first else _fix(setting, code, scaled)
-        found.append(replace(finding, fix=fixes[code]))
+        fix = fixes[code]
+        if code == MAMBA_BLOCKS.code:
+            more = _of_more_blocks(fix, finding.message) + _of_adapters(budget)
+            finding = replace(finding, message=finding.message + more)
+        found.append(replace(finding, fix=fix))
     return tuple(found)
+
+
+def _of_more_blocks(fix: str, message: str) -> str:
+    """Why more requests are named than there are blocks now; "": they are not."""
+    most, blocks = _AT_MOST.search(fix), _BLOCKS.search(message)
+    return (
+        "; fewer requests leave more"
+        if most is not None and blocks is not None and int(most[1]) > int(blocks[1])
+        else ""
+    )
+
+
+def _of_adapters(budget: Budget | None) -> str:
+    size = budget.tightest.adapters if budget is not None else 0
+    return f"; LoRA's buffers, {size / GIB:.2f} GiB, come off the same memory" if size else ""
+
+
+def mended(setting: Setting) -> Setting | None:
+    """The setting with the first change, or several, with which it starts; None: none on the same GPUs is known."""
+    codes = dict.fromkeys(finding.code for finding in setting.problems or ())
+    return next((found[0] for code in codes if code in CODES and (found := _alternatives(setting, code))), None)
 
 
 def _of_memory_alone(setting: Setting, stops: Iterable[Finding]) -> tuple[Setting, str]:

@@ -13,15 +13,17 @@ from ..light_dataclass import dataclass
 from ..releases import SUPPORTED, holds
 from ..resolve.downgrade import MAMBA_BLOCKS, MAMBA_SIZES
 from ..trace import Finding
-from .plan import CapacityPlan, plan_of
+from .capacity_plan import CapacityPlan
+from .kv.capacity import CAPACITY
+from .plan import plan_of
 from .reach import MOST_SEQS, with_requests
-from .release_causes import OF_FIELD, Codes, MemoryCause, counts_one_group, memory_causes
+from .release_causes import CAPTURE, OF_FIELD, Codes, MemoryCause, counts_one_group, memory_causes
 from .request import MemoryRequest
 from .verdict import verdict_of
 
 FIELDS = (
     "starts", "gpu_memory_utilization", "kv_bytes", "max_concurrency", "kv_tokens", "max_model_len", "deducted_bytes",
-    "block_size", "max_num_seqs_that_fits", "codes",
+    "graph_bytes", "block_size", "max_num_seqs_that_fits", "codes",
 )  # fmt: skip
 """What is compared, in the order of the screen."""
 OF_ENDS = "max_num_seqs_that_fits"
@@ -45,6 +47,7 @@ class MemoryAtRelease:
         counts_one_group: these tokens are of one of several groups of layers, which no other release prints.
         max_model_len: tokens, after fitting; None like kv_tokens.
         deducted_bytes: of the graphs' estimate, off the KV cache of the tightest stage; None: no budget.
+        graph_bytes: what capture takes, of the tightest stage; None like deducted_bytes.
         block_size: tokens, or None like kv_tokens.
         max_num_seqs_that_fits: the largest that starts by the best values, 0: none; None: not looked for.
         ends: codes of what ends the start by the best values; () where it starts by them.
@@ -63,6 +66,7 @@ class MemoryAtRelease:
     counts_one_group: bool = False
     max_model_len: int | None = None
     deducted_bytes: int | None = None
+    graph_bytes: int | None = None
     block_size: int | None = None
     max_num_seqs_that_fits: int | None = None
     ends: tuple[str, ...] = ()
@@ -107,6 +111,17 @@ class MemoryMoves:
     @property
     def last(self) -> MemoryAtRelease:
         return self.sides[-1]
+
+    @property
+    def refused(self) -> MemoryAtRelease | None:
+        """The one end whose release refuses before it looks at memory; None: neither does, or both."""
+        ends = [side for side in (self.first, self.last) if side.made is None]
+        return ends[0] if len(ends) == 1 else None
+
+    @property
+    def is_given(self) -> bool:
+        """Whether --kv-cache-memory-bytes sizes the KV cache, at an end that is planned."""
+        return any(_is_given(side.made) for side in (self.first, self.last) if side.made is not None)
 
     @property
     def changed(self) -> tuple[str, ...]:
@@ -235,8 +250,15 @@ def memory_moves(
         elif release in ends:
             return None
     planned = [side.made for side in sides if side.made is not None]
-    causes = [memory_causes(before, after, codes or _no_codes) for before, after in pairwise(planned)]
-    return MemoryMoves(tuple(sides), tuple(cause for step in causes for cause in step))
+    steps = [memory_causes(before, after, codes or _no_codes) for before, after in pairwise(planned)]
+    causes = tuple(cause for step in steps for cause in step)
+    if not any(min(made.best.kv_bytes) > 0 for made in planned):
+        causes = tuple(cause for cause in causes if cause.part == CAPTURE)  # no release has a KV cache to move
+    return MemoryMoves(tuple(sides), causes)
+
+
+def _is_given(made: CapacityPlan) -> bool:
+    return made.budget is not None and made.budget.is_manual
 
 
 def _no_codes(previous: str, following: str, field: str) -> tuple[str, ...]:
@@ -282,6 +304,7 @@ def _side(release: str, made: CapacityPlan) -> MemoryAtRelease:
         counts_one_group=counts_one_group(made),
         max_model_len=plan.max_model_len if plan is not None else None,
         deducted_bytes=budget.tightest.deducted.best if budget is not None else None,
+        graph_bytes=budget.tightest.graphs.best if budget is not None else None,
         block_size=plan.block_size if plan is not None else None,
         ends=tuple(dict.fromkeys(made.ends)),
         findings=tuple(found for found in made.findings if found.severity != "info"),
@@ -299,20 +322,23 @@ def moves_document(moves: MemoryMoves) -> dict[str, Any]:
     return {
         "from": _side_document(moves.first),
         "to": _side_document(moves.last),
-        "changes": [
-            {
-                "field": name,
-                "before": _json(getattr(moves.first, name)),
-                "after": _json(getattr(moves.last, name)),
-                "releases": list(moves.releases(name)),
-                "codes": list(moves.codes_of(name)),
-                "restore": moves.keeps if name == "gpu_memory_utilization" else None,
-            }
-            for name in moves.changed
-        ],
+        "changes": [_change_document(moves, name) for name in moves.changed],
         "causes": [asdict(cause) for cause in moves.causes],
         "new": [asdict(found) for found in moves.new],
         "gone": [asdict(found) for found in moves.gone],
+    }
+
+
+def _change_document(moves: MemoryMoves, name: str) -> dict[str, Any]:
+    is_count = name == "kv_tokens" and moves.first.counts_one_group is not moves.last.counts_one_group
+    return {
+        "field": name,
+        "before": _json(getattr(moves.first, name)),
+        "after": _json(getattr(moves.last, name)),
+        "comparable": not is_count,
+        "releases": list(moves.count_moved_in if is_count else moves.releases(name)),
+        "codes": [CAPACITY.code] if is_count else list(moves.codes_of(name)),
+        "restore": moves.keeps if name == "gpu_memory_utilization" else None,
     }
 
 

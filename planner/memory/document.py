@@ -12,10 +12,10 @@ from typing import Any
 from ..vocabulary import CUDAGraphMode
 from .budget.budget import StageBudget
 from .budget.suggestion import suggestion
+from .capacity_plan import Capacity, CapacityPlan, capture_time, vllm_estimate
 from .estimates import Interval
 from .kv.token_bytes import token_bytes
 from .other_runner import other_runner
-from .plan import Capacity, CapacityPlan, capture_time, vllm_estimate
 from .what_if import BuyBack, Outcome
 
 SCHEMA_VERSION = 1
@@ -110,7 +110,8 @@ def _other_runner(made: CapacityPlan) -> dict[str, Any] | None:
     found = other_runner(made)
     if found is None:
         return None
-    return {**found._asdict(), "runner": found.runner.value}
+    parts = [{"part": name, "kv_bytes": size} for name, size in found.parts]
+    return {**found._asdict(), "runner": found.runner.value, "parts": parts}
 
 
 def _graph_parts(made: CapacityPlan) -> dict[str, dict[str, int]]:

@@ -123,6 +123,11 @@ class OutcomePart(_Part):
     graph_bytes: int | None
     deducted_bytes: int | None
     capture_seconds: float | None = Field(description="by the best value; null: no graphs")
+    activation_bytes: int | None = Field(description="the peak of a step, as vLLM profiles it")
+    surely_free_bytes: int | None = Field(description="what stays free while idle, at the low end of the estimates")
+    prefill_bytes: int | None = Field(
+        description="what a prefill takes at most beyond that peak, in gated delta layers; null: none, or not known"
+    )
     unasked_bytes: int | None = Field(
         description="of the GPU, not asked for, where the budget does not hold the graphs; null: it does"
     )
@@ -146,6 +151,13 @@ class NamedOutcomePart(OutcomePart):
     name: str
 
 
+class BudgetMovePart(_Part):
+    """A part of the budget that is another with the other runner."""
+
+    part: str
+    kv_bytes: int = Field(description="what it gives the KV cache; below 0: takes")
+
+
 class OtherRunnerPart(_Part):
     """The other model runner, which would serve the deployment as well."""
 
@@ -153,6 +165,7 @@ class OtherRunnerPart(_Part):
     change: str = Field(description="the variable that chooses it")
     kv_bytes: int
     graphs: int
+    parts: list[BudgetMovePart] = Field(description="what makes up the difference of the KV cache, largest first")
 
 
 class WhatIfPart(_Part):

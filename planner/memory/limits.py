@@ -169,7 +169,7 @@ def _mamba_blocks(deployment: Deployment, resolution: Resolution, num_blocks: in
 
 
 def _fix_of(deployment: Deployment, num_blocks: int) -> str:
-    return mamba_fix(num_blocks, deployment.num_gpu_blocks_override is not None)
+    return mamba_fix(num_blocks, deployment.num_gpu_blocks_override is not None, deployment.enable_lora)
 
 
 def _finding(error: StartupError) -> Finding:

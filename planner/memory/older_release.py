@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from ..trace import Finding
 from .budget.rules import FREE_MEMORY
-from .plan import CapacityPlan
+from .capacity_plan import CapacityPlan
 
 _RELEASE = re.compile(r"v?([0-9]{1,4})\.([0-9]{1,4})(?:\.([0-9]{1,4}))?")
 CHECK_SEEN = "0.9.1"

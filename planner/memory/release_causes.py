@@ -14,17 +14,17 @@ from ..vocabulary import Runner
 from .budget.budget import StageBudget
 from .budget.estimate_rules import GATED_DELTA
 from .budget.rules import BUDGET
+from .capacity_plan import CapacityPlan
 from .estimates import MIB
 from .graphs.estimate import gated_delta_bytes
 from .kv.blocks import POOL
 from .kv.cache import IN_FLIGHT
 from .kv.capacity import CAPACITY
 from .kv.groups import GROUPS
-from .plan import CapacityPlan
 
-ASKED, WEIGHTS, PEAK, OUTSIDE, BUFFERS, ESTIMATE, LAYOUT, COUNT = (
+ASKED, WEIGHTS, PEAK, OUTSIDE, BUFFERS, ESTIMATE, CAPTURE, LAYOUT, COUNT = (
     "memory asked for", "weights", "peak of the profile run", "outside torch", "buffers of the runner",
-    "estimate of the graphs", "blocks of a request", "count of the log",
+    "estimate of the graphs", "what capture takes", "blocks of a request", "count of the log",
 )  # fmt: skip
 OF_BUDGET = (ASKED, WEIGHTS, PEAK, OUTSIDE, BUFFERS, ESTIMATE)
 OF_FIELD = {
@@ -34,6 +34,7 @@ OF_FIELD = {
     "kv_tokens": (*OF_BUDGET, LAYOUT, COUNT),
     "max_model_len": (*OF_BUDGET, LAYOUT),
     "deducted_bytes": (ESTIMATE,),
+    "graph_bytes": (CAPTURE,),
     "block_size": (LAYOUT,),
 }
 """Which parts move a value."""
@@ -48,7 +49,7 @@ class MemoryCause:
 
     Attributes:
         release: the newer of the two neighbours.
-        part: a name of OF_BUDGET, LAYOUT or COUNT.
+        part: a name of OF_BUDGET, CAPTURE, LAYOUT or COUNT.
         codes: the rules; () where it was not traced to one.
         why: in words; "" likewise.
         kv_bytes: what it gives the KV cache of one GPU; below 0: takes; None: it is not of the budget.
@@ -79,6 +80,8 @@ class _Step:
             yield self._cause(part, _REASONS[part](self), by)
         if self._estimate_alone():
             yield self._cause(ESTIMATE, list(self.of_estimate()), None)
+        if self._captured():
+            yield self._cause(CAPTURE, list(self.of_capture()), None)
         if self.a.best.plan is not None and self.b.best.plan is not None:
             reasons = list(self.of_layout())
             if reasons or self._shape(self.a) != self._shape(self.b):
@@ -109,6 +112,12 @@ class _Step:
             return False
         manual = self.a.budget.is_manual or self.b.budget.is_manual
         return manual and self.a.budget.tightest.deducted.best != self.b.budget.tightest.deducted.best
+
+    def _captured(self) -> bool:
+        """Whether capture takes another size, by more than the screen rounds away."""
+        if self.a.budget is None or self.b.budget is None:
+            return False
+        return abs(self.a.budget.tightest.graphs.best - self.b.budget.tightest.graphs.best) >= 10 * MIB
 
     def of_asked(self) -> list[tuple[Sequence[str], str]]:
         assert self.a.budget is not None
@@ -162,10 +171,18 @@ class _Step:
         if held[0] != held[1]:
             yield (GATED_DELTA.code,), _GATED[held[1] > held[0]]
         yield from self.of_resolution("capture_sizes")
+        if self._of_another_size() and self.a.budget.deduction.deducted and self.b.budget.deduction.deducted:
+            yield (DEDUCTED.code,), ANOTHER_SIZE
+
+    def of_capture(self) -> Iterator[tuple[Sequence[str], str]]:
+        """Why the graphs take another size. That of a graph is measured, which no rule says."""
+        yield from self.of_resolution("capture_sizes")
+        if self._of_another_size():
+            yield (), ANOTHER_SIZE
+
+    def _of_another_size(self) -> bool:
         changed = any(self._changed("graph_memory", section) for section in ("driver", "streams", "pool"))
-        same = self.a.resolution.runner is self.b.resolution.runner
-        if changed and same and self.a.budget.deduction.deducted and self.b.budget.deduction.deducted:
-            yield (DEDUCTED.code,), "a graph takes another size in this release, as measured"
+        return changed and self.a.resolution.runner is self.b.resolution.runner
 
     def of_layout(self) -> Iterator[tuple[Sequence[str], str]]:
         """Why a request takes another number of blocks."""
@@ -217,6 +234,8 @@ def _groups(made: CapacityPlan) -> int:
     return len(made.best.plan.groups) if made.best.plan is not None else 0
 
 
+SAMPLER = "FlashInfer's sampler"
+ANOTHER_SIZE = "a graph takes another size in this release, as measured"
 _LIMIT = "--max-num-{}-tokens is {{}}, {{}} before"
 _GATED = {
     True: "transient memory of gated delta layers is taken for a graph; lower --max-num-batched-tokens",
@@ -240,8 +259,8 @@ _FACTS: dict[str, tuple[str, str, _Matters]] = {
         lambda made: True,
     ),
     "activation.flashinfer_sampler": (
-        "FlashInfer's sampler is on by default",
-        "FlashInfer's sampler is off by default",
+        f"{SAMPLER} is on by default",
+        f"{SAMPLER} is off by default",
         lambda made: not _is_v2(made) and made.deployment.software.flashinfer,
     ),
     "activation.sampler_float32_copies_v2": (

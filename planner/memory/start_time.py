@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 from ..releases import table
 from ..vocabulary import CompilationMode
+from .capacity_plan import CapacityPlan, CaptureTime, capture_time, vllm_estimate
 from .estimates import GIB
-from .plan import CapacityPlan, CaptureTime, capture_time, vllm_estimate
 
 BLACKWELL = 10
 """Major compute capability from which FP4 kernels were seen to be tuned at the start for minutes."""

@@ -14,6 +14,7 @@ from ..errors import CgplanError
 from ..resolve.memory_deduction import VARIABLE
 from ..trace import Finding
 from . import levers
+from .advice import mended
 from .budget.budget import Budget
 from .budget.estimate_findings import WORTH_SAYING
 from .budget.estimate_rules import GATED_DELTA, GDN_PREFILL, IMPLAUSIBLE, SHARED_MEMORY, SUGGESTED_TWICE
@@ -40,7 +41,7 @@ def with_tried_fixes(
 
 def _tried(asked: Setting, finding: Finding, budget: Budget) -> Finding:
     if finding.code == GDN_PREFILL.code and finding.severity == "warning":
-        return replace(finding, fix=", or ".join(_of_prefill(asked)) or _MORE_ROOM)
+        return replace(finding, fix=_prefill(asked))
     if finding.code == GATED_DELTA.code:
         tokens = next((one.words for one in levers.fewer_tokens(asked) if one.starts and _is_near(one)), "")
         return replace(finding, fix=tokens) if tokens else finding
@@ -117,10 +118,42 @@ def _words(setting: Setting) -> str:
     return setting.words + BY_BEST if replace(setting, surely=False).starts else ""
 
 
+def _prefill(asked: Setting) -> str:
+    """What leaves room for a prefill; where the start is refused for another cause, together with what mends that."""
+    found = ", or ".join(_of_prefill(asked))
+    if found or asked.starts:
+        return found or _MORE_ROOM
+    refused = sorted({one.code for one in asked.problems or ()})
+    both = _prefill_and_start(asked)
+    if both is not None:
+        return f"{both.words}, which mends {' and '.join(refused)}, too"
+    return (
+        f"mend {' and '.join(refused)} first; a lower --max-num-batched-tokens leaves more" if refused else _MORE_ROOM
+    )
+
+
+def _prefill_and_start(asked: Setting) -> Setting | None:
+    """Fewer batched tokens first, as they may mend a part of the rest; else what mends the start, and then fewer."""
+    steps = largest(lambda tried: _leaves_room(_with_tokens(asked, tried)), _steps(asked))
+    for setting in ([_with_tokens(asked, steps)] if steps else []) + [asked]:
+        whole = setting if setting.starts else mended(setting)
+        if whole is None:
+            continue
+        if _has_room(whole):
+            return whole
+        fewer = largest(lambda tried, of=whole: _has_room(_with_tokens(of, tried)), _steps(whole))  # type: ignore[misc]
+        if fewer:
+            return _with_tokens(whole, fewer)
+    return None
+
+
+def _steps(setting: Setting) -> int:
+    return (setting.resolution.max_num_batched_tokens - 1) // _STEP
+
+
 def _of_prefill(asked: Setting) -> Iterator[str]:
     """The most batched tokens, and the largest share, with which a prefill surely has room."""
-    now = asked.resolution.max_num_batched_tokens
-    found = largest(lambda steps: _has_room(_with_tokens(asked, steps)), (now - 1) // _STEP)
+    found = largest(lambda steps: _has_room(_with_tokens(asked, steps)), _steps(asked))
     if found:
         yield _with_tokens(asked, found).words
     if asked.request.flags.kv_cache_bytes or asked.request.kv_bytes is not None:
@@ -140,8 +173,11 @@ def _with_tokens(asked: Setting, steps: int) -> Setting:
 
 
 def _has_room(setting: Setting) -> bool:
-    if not setting.starts:
-        return False
+    return setting.starts and _leaves_room(setting)
+
+
+def _leaves_room(setting: Setting) -> bool:
+    """Whether a prefill of all batched tokens fits into what surely stays free, be it that it starts or not."""
     try:
         found = gdn_prefill_findings(setting.deployment, setting.resolution, setting.budget)
         return all(one.severity == "info" for one in found)

@@ -16,12 +16,14 @@ from ..resolve.memory_deduction import VARIABLE
 from ..vocabulary import CUDAGraphMode
 from .beside_budget import left_outside
 from .budget.estimate_rules import SYSTEM_MEMORY
+from .budget.gdn_prefill import most_of_prefill
 from .budget.rules import THIN_MARGIN
+from .capacity_plan import CapacityPlan, capture_time
 from .estimates import GIB, MIB
 from .graphs.savings import Change, changes, in_place_of_sizes, size_fields
 from .kv.cache_plan import KVCachePlan
 from .limits import constraints
-from .plan import CapacityPlan, capture_time, plan_of
+from .plan import plan_of
 from .request import MemoryRequest
 from .thin_margin import is_thin
 
@@ -58,6 +60,10 @@ class Outcome:
         graph_bytes: what capture takes; None where the bytes of the KV cache were given.
         deducted_bytes: vLLM's estimate for the graphs that the KV cache gives up.
         capture_seconds: how long capture takes, by the best value; None: there are no graphs.
+        activation_bytes: the peak of the profile run; None like graph_bytes.
+        surely_free_bytes: what stays free of the GPU while idle, at the low end of the estimates; None likewise.
+        prefill_bytes: what a prefill takes at most beyond that peak, where gated delta layers are not profiled (CG552);
+            None: there are none, or it is not known.
         unasked_bytes: of the GPU, not asked for, where the budget does not hold the graphs; None: it does.
         why_not: code and message of what keeps it from starting, or may, or ("", "").
         said: code and message of all that a plan of it warns of.
@@ -75,6 +81,9 @@ class Outcome:
     graph_bytes: int | None = None
     deducted_bytes: int | None = None
     capture_seconds: float | None = None
+    activation_bytes: int | None = None
+    surely_free_bytes: int | None = None
+    prefill_bytes: int | None = None
     unasked_bytes: int | None = None
     why_not: tuple[str, str] = ("", "")
     said: tuple[tuple[str, str], ...] = ()
@@ -132,6 +141,9 @@ def _outcome(name: str, deployment: Deployment, request: MemoryRequest) -> Outco
         graph_bytes=stage.graphs.best if stage is not None else None,
         deducted_bytes=stage.deducted.best if stage is not None else None,
         capture_seconds=time.best if time is not None else None,
+        activation_bytes=stage.activation.best if stage is not None else None,
+        surely_free_bytes=stage.unused.low if stage is not None else None,
+        prefill_bytes=most_of_prefill(made.deployment, made.resolution, stage) if stage is not None else None,
         unasked_bytes=left_outside(budget) if budget is not None else None,
         why_not=_why_not(made),
         said=tuple(dict.fromkeys(said)),

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.text import Text
 
+from ..errors import as_fix
+from ..memory.capture_seconds import Seconds
 from ..memory.estimates import MIB
 from ..workload.choices.concurrency import Ceiling, Launch, Used
 from ..workload.sizes.effect import Point
@@ -15,10 +17,11 @@ from .markdown_table import cell, table
 from .tables import show_list
 from .tune_text import show_table
 from .tune_view import NOTHING, percent, printable
-from .words import counted, sentence
+from .words import as_option, counted, sentence
 
 HEAD = ("", "sizes", "graphs", "padding", "MiB", "KV tokens", "capture, s")
 MOST_SAID = 8
+OF_REQUESTS = "--max-num-seqs"
 
 
 def show(found: Ceiling, title: str, assumptions: Sequence[str] = (), out: Console | None = None) -> None:
@@ -26,6 +29,8 @@ def show(found: Ceiling, title: str, assumptions: Sequence[str] = (), out: Conso
     out = out or console()
     out.print(Text(printable(title), style="head"))
     out.print()
+    for line in stopped(found):
+        out.print(Text(line, style="error"))
     for line in told(found):
         out.print(Text(line))
     out.print()
@@ -40,7 +45,10 @@ def show(found: Ceiling, title: str, assumptions: Sequence[str] = (), out: Conso
 
 def page(found: Ceiling, title: str, assumptions: Sequence[str] = ()) -> str:
     """The same as a page of Markdown, from its heading of level 1 on."""
-    lines = [f"# Graphs of at most {found.asked} requests at once: {cell(title)}", "", *told(found), ""]
+    lines = [f"# Graphs of at most {found.asked} requests at once: {cell(title)}", ""]
+    if found.stops:
+        lines += [cell(" ".join(stopped(found))), ""]
+    lines += [*told(found), ""]
     lines += table(HEAD, rows(found), range(1, len(HEAD)))
     for one in found.launches:
         if one.flags:
@@ -49,6 +57,15 @@ def page(found: Ceiling, title: str, assumptions: Sequence[str] = ()) -> str:
     if said:
         lines += ["", "## Assumed and noted", "", *(f"- {cell(sentence(note))}" for note in said)]
     return "\n".join(lines) + "\n"
+
+
+def stopped(found: Ceiling) -> list[str]:
+    """Why today's launch does not start, and what mends it; []: it starts, or its memory is not planned."""
+    lines = [
+        f"{one.code}: {one.message}" + (f"; fix: {as_option(as_fix(one.fix))}" if one.fix else "") + "."
+        for one in found.stops
+    ]
+    return ["It does not start as it is, by the best estimate:", *lines] if lines else []
 
 
 def told(found: Ceiling) -> list[str]:
@@ -102,11 +119,14 @@ def effect(found: Ceiling, one: Launch) -> str:
     """What a launch saves of today's, and what runs without a graph then."""
     before, after = found.launches[0].point, one.point
     fewer = before.graphs - after.graphs
-    saved = [f"{counted(fewer, 'graph')} fewer" if fewer >= 0 else f"{counted(-fewer, 'graph')} more"]
+    saved = [f"{counted(abs(fewer), 'graph')} {_less(fewer, 'fewer')}" if fewer else "as many graphs"]
     if before.graph_bytes is not None and after.graph_bytes is not None:
-        saved.append(f"{(before.graph_bytes - after.graph_bytes) / MIB:,.0f} MiB less")
-    low, best, high = (getattr(before.capture, name) - getattr(after.capture, name) for name in ("low", "best", "high"))
-    saved.append(f"{best:.1f} s less of capture ({low:.1f} to {high:.1f})")
+        less = round((before.graph_bytes - after.graph_bytes) / MIB)
+        saved += [f"{abs(less):,} MiB {_less(less, 'less')}"] if less else []
+    saved += _seconds(before.capture, after.capture)
+    if before.kv_tokens is not None and after.kv_tokens is not None and before.kv_tokens != after.kv_tokens:
+        gained = after.kv_tokens - before.kv_tokens
+        saved.append(f"{abs(gained):,} KV tokens {'more' if gained > 0 else 'fewer'}")
     text = f"{one.name}: {', '.join(saved)}"
     if one.without_graph < found.launches[0].without_graph:
         what = f"above {one.without_graph} tokens" if one.without_graph else "of any size"
@@ -114,8 +134,24 @@ def effect(found: Ceiling, one: Launch) -> str:
     return text
 
 
+def _less(by: float, word: str) -> str:
+    return word if by > 0 else "more"
+
+
+def _seconds(before: Seconds, after: Seconds) -> list[str]:
+    """What capture saves; its bounds hold the best value, whichever end of the estimate it comes of."""
+    best, *ends = (round(getattr(before, name) - getattr(after, name), 1) for name in ("best", "low", "high"))
+    if not best and not any(ends):
+        return []
+    sign = -1 if best < 0 else 1
+    low, *_, high = sorted(sign * by for by in (best, *ends))
+    return [f"{abs(best):.1f} s {_less(sign, 'less')} of capture ({low:.1f} to {high:.1f})"]
+
+
 def notes(found: Ceiling, assumptions: Sequence[str]) -> list[str]:
     own = ["Padding is of decode steps, each number of requests alike."]
+    if any(one.point.kv_tokens is not None and OF_REQUESTS in one.flags for one in found.launches):
+        own.append(f"KV tokens: {OF_REQUESTS} gives some beside those of the graphs, for the profile run takes less.")
     if found.why_no_memory:
         own.append(f"the memory is not planned: {found.why_no_memory}")
     return [printable(text) for text in (*assumptions, *own)]

@@ -51,7 +51,7 @@ def show(
         _show_memory(out, memory)
     if comparison.changes:
         _show_causes(out, comparison)
-    if comparison.changes or (memory is not None and memory.keeps is not None):
+    if words.has_restores(comparison, memory):
         _show_restores(out, comparison, memory)
     _show_quiet(out, comparison)
     show_list(out, "Assumed", assumptions)

@@ -36,7 +36,7 @@ def comparison_page(
     if memory is not None:
         lines += _memory(memory)
     lines += _causes(comparison)
-    if comparison.changes or (memory is not None and memory.keeps is not None):
+    if words.has_restores(comparison, memory):
         lines += _restores(comparison, memory)
     quiet = words.note_lines(comparison.without_effect)
     if quiet:

@@ -115,6 +115,7 @@ class MemorySidePart(_Part):
     kv_tokens: int | None = Field(description="as the log of the release counts them")
     max_model_len: int | None
     deducted_bytes: int | None
+    graph_bytes: int | None = Field(description="what capture takes")
     block_size: int | None
     max_num_seqs_that_fits: int | None
     findings: list[FindingPart]
@@ -124,6 +125,10 @@ class MemoryChangePart(_Part):
     field: str
     before: Any
     after: Any
+    comparable: bool = Field(
+        description="false of kv_tokens where the two releases count in two ways: full_length_tokens of both ends is"
+        " counted in one"
+    )
     releases: list[str]
     codes: list[str] = Field(description="the rules behind it")
     restore: str | None = Field(description="the flag that keeps the value of `from`")

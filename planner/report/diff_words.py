@@ -114,7 +114,8 @@ def headline(comparison: Comparison, memory: MemoryMoves | None = None) -> str:
         from .diff_memory import headline as of_plans
 
         of_memory = of_plans(memory)
-    count = len(comparison.changes)
+    of_plan = memory_rows(memory)
+    count = len(comparison.changes) + len(of_plan)
     refused = _refused(comparison)
     if refused:
         return refused
@@ -123,12 +124,14 @@ def headline(comparison: Comparison, memory: MemoryMoves | None = None) -> str:
         if memory is not None and memory.ends_both and not memory.changed:
             return f"{nothing} {of_memory}"
         return of_memory or nothing
-    releases = {release for change in comparison.changes for release in change.releases}
-    codes = {code for change in comparison.changes for code in change.codes}
-    return (
-        f"{_number(count, 'value')} {'changes' if count == 1 else 'change'}, in {_number(len(releases), 'release')}, "
-        f"by {_number(len(codes), 'rule')}." + (f" {of_memory}" if of_memory else "")
-    )
+    rows = [(row.releases, row.codes) for row in comparison.changes]
+    rows += [(row.releases, row.codes) for row in of_plan]
+    releases = {release for found, _ in rows for release in found}
+    codes = {code for _, found in rows for code in found if code in RULES}
+    by = f", by {_number(len(codes), 'rule')}" if codes else ""
+    verb = "changes" if count == 1 else "change"
+    said = f"{_number(count, 'value')} {verb}, in {_number(len(releases), 'release')}{by}."
+    return f"{said} {of_memory}".rstrip()
 
 
 def _refused(comparison: Comparison) -> str:
@@ -191,7 +194,21 @@ def kept(
     if memory is not None and memory.keeps is not None:
         note = f"The default is {memory.last.gpu_memory_utilization:g} in {memory.last.release}."
         found[memory.keeps] = (["the memory asked for"], note)
+    if memory is not None:
+        from .diff_memory import not_restored
+
+        undone = [change.codes for change in comparison.changes if _restored(change, found)]
+        lost += not_restored(memory, [code for codes in undone for code in codes])
     return found, lost
+
+
+def _restored(change: Change, found: Mapping[str, tuple[list[str], str]]) -> bool:
+    return any(change.label in labels for labels, _ in found.values())
+
+
+def has_restores(comparison: Comparison, memory: MemoryMoves | None) -> bool:
+    """Whether something is to be kept, or cannot be."""
+    return any(kept(comparison, memory))
 
 
 def effects(comparison: Comparison) -> dict[str, dict[str, tuple[list[Change], list[Change]]]]:

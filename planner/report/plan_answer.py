@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 
 from ..memory.budget.estimate_rules import SYSTEM_MEMORY, UNMEASURED
 from ..memory.budget.rules import THIN_MARGIN
-from ..memory.plan import CapacityPlan
+from ..memory.capacity_plan import CapacityPlan
 from ..memory.what_if import QUALIFYING, Outcome
 from ..trace import Finding
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ..memory.capacity_plan import CapacityPlan
 from ..memory.estimates import GIB
-from ..memory.plan import CapacityPlan
 from .plan_words import gib, signed
 
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..errors import as_fix
-from ..memory.budget.suggestion import suggestion
+from ..memory.budget.suggestion import reserve_of, suggestion
+from ..memory.capacity_plan import CapacityPlan, CaptureTime, capacity_in, capture_time, vllm_estimate
 from ..memory.estimates import GIB, MIB, Interval
-from ..memory.plan import CapacityPlan, CaptureTime, capacity_in, capture_time, vllm_estimate
 from ..memory.start_time import longest, start_time
+from ..memory.what_if import Variant, outcome
 from ..vocabulary import CUDAGraphMode
 from .plan_words import gib, signed
 
-ON_TOP = "they come on top of --gpu-memory-utilization. Without graphs it would be as large."
+ON_TOP = "they come on top of --gpu-memory-utilization."
 
 
 def graph_lines(made: CapacityPlan) -> Iterator[str]:
@@ -28,10 +29,9 @@ def graph_lines(made: CapacityPlan) -> Iterator[str]:
     if estimate is None:
         yield f"vLLM estimates nothing for its graphs: {as_fix(budget.deduction.reason)}"
     else:
-        yield f"vLLM will estimate {_about(estimate)}."
+        yield f"vLLM will estimate {_about(estimate)}{_samples(made)}."
         yield from _outlier(made)
-        yield from _samples(made)
-    yield f"Capture really takes {_about(stage.graphs)}.{_by_kind(made)}"
+    yield f"Capture really takes {_about(stage.graphs)}{_by_kind(made)}."
     if budget.is_manual:
         yield "Nothing is taken off for them: --kv-cache-memory-bytes sets the KV cache."
     elif stage.deducted.best:
@@ -40,34 +40,47 @@ def graph_lines(made: CapacityPlan) -> Iterator[str]:
         worth = f", {tokens:,} tokens of KV cache" if tokens else ""
         if tokens and abs(off) >= MIB:
             kind = "too much" if off > 0 else "too little"
-            yield f"The KV cache gives the estimate up: {signed(abs(off)).lstrip('+')}{worth}, {kind}."
+            held = f"{signed(abs(off)).lstrip('+')}{worth}, {kind}"
         else:
-            yield "The KV cache gives the estimate up, which is about what capture takes."
-        yield f"In {made.resolution.vllm_version} graphs are inside --gpu-memory-utilization, by that estimate."
-    elif estimate is None:
-        yield f"The KV cache gives up nothing for them: {ON_TOP}"
+            held = "about what capture takes"
+        release = made.resolution.vllm_version
+        yield f"The KV cache gives the estimate up: {held}. In {release} graphs are inside --gpu-memory-utilization."
     else:
-        yield (f"The KV cache gives up nothing for them ({as_fix(budget.deduction.reason)}): {ON_TOP}")
+        why = "" if estimate is None else f" ({as_fix(budget.deduction.reason)})"
+        yield f"The KV cache gives up nothing for them{why}: {ON_TOP} {_without_graphs(made)}"
     found = suggestion(budget, stage, made.deployment.vllm)
     if made.fits and found is not None and found.counts_twice and found.right > 0:
         yield (
             f"vLLM's log will suggest --kv-cache-memory={found.printed}, {gib(found.printed)} GiB, which takes the"
-            f" graphs off twice; {found.right}, {gib(found.right)} GiB, is right."
+            f" graphs off twice; {found.right}, {gib(found.right)} GiB, is right: the KV cache by what capture takes,"
+            f" less {gib(reserve_of(made.deployment.vllm))} GiB that vLLM keeps."
         )
 
 
-def _samples(made: CapacityPlan) -> Iterator[str]:
-    """The first capture and each further one, by mode: what runner V1 adds up."""
+def _without_graphs(made: CapacityPlan) -> str:
+    """What the KV cache would be without graphs: --enforce-eager takes torch.compile away as well, whose code peaks
+    otherwise."""
+    eager = outcome(Variant("", made.deployment.model_copy(update={"enforce_eager": True}), made.request)).kv_bytes
+    now = min(made.best.kv_bytes)
+    if eager is None or abs(eager - now) < MIB:
+        return "Without graphs it would be as large."
+    return (
+        f"-cc.cudagraph_mode=NONE leaves it as large; --enforce-eager, which does not compile either, makes it"
+        f" {gib(eager)} GiB ({signed(eager - now)})."
+    )
+
+
+def _samples(made: CapacityPlan) -> str:
+    """The first capture and each further one, by mode: what runner V1 adds up; "" where it captures all."""
     known = made.request.measured_of(made.deployment).graph_estimate
     samples = made.graphs.samples if made.graphs is not None and known is None else {}
     if not samples:
-        return
+        return ""
     said = [
-        f"{mode} {sample.first / MIB:.0f} MiB the first and {sample.each / MIB:.1f} MiB each of"
-        f" {sample.graphs - 1} more"
+        f"{mode} {sample.first / MIB:.0f} + {sample.graphs - 1} x {sample.each / MIB:.1f} MiB"
         for mode, sample in samples.items()
     ]
-    yield f"It adds up the larger first capture, and every further one: {', '.join(said)}."
+    return f": {', '.join(said)}, the larger of the first ones alone"
 
 
 def _by_kind(made: CapacityPlan) -> str:
@@ -80,14 +93,8 @@ def _by_kind(made: CapacityPlan) -> str:
         count, size = made.resolution.graph_count(mode), graphs.in_driver(mode)
         if count and size:
             rest -= size
-            said.append(f"{count} {mode} of {size / count / MIB:.1f} MiB each")
-    if not said:
-        return ""
-    time = capture_time(made)
-    each = ""
-    if time is not None and time.best > 0:
-        each = f" A graph takes about {time.best / made.resolution.graph_count() * 1000:.0f} ms."
-    return f" In it are {' and '.join(said)}; the rest, {max(rest, 0) / GIB:.2f} GiB, all share.{each}"
+            said.append(f"{count} {mode} of {size / count / MIB:.1f} MiB")
+    return f": {', '.join(said)}, and {max(rest, 0) / GIB:.2f} GiB that all share" if said else ""
 
 
 def _about(value: Interval) -> str:
@@ -141,9 +148,10 @@ def _time(made: CapacityPlan, found: CaptureTime) -> str:
         # So few graphs are no share of a start that was seen.
         return f"Capture takes {seconds_of_capture(found)}, going by {found.basis}{other}."
     least, middle, most = found.share
+    each = found.best / made.resolution.graph_count() * 1000
     return (
-        f"Capture takes about {found.best:.0f} s ({found.low:.0f} to {found.high:.0f}), {middle:.0%} of the engine's"
-        f" start ({least:.0%} to {most:.0%}), going by {found.basis}{other}."
+        f"Capture takes about {found.best:.0f} s ({found.low:.0f} to {found.high:.0f}), {each:.0f} ms a graph and"
+        f" {middle:.0%} of the engine's start ({least:.0%} to {most:.0%}), going by {found.basis}{other}."
     )
 
 
@@ -160,11 +168,11 @@ def before_capture(made: CapacityPlan) -> str:
     if found is None or not made.fits:
         return ""
     parts = [f"{name} {_seconds(seconds)}" for name, seconds in found.parts()]
-    text = f"Beside it: {', '.join(parts)}, going by {found.basis}; the disk and caches decide much of it."
+    text = f"Beside it: {', '.join(parts)}, by {found.basis}; disk and caches decide much of it."
     most = longest(made)
     if most is None or most[0] == "capture" or made.is_older:
         return text
-    return f"{text} By this the longest part is {most[0]}, and fewer graphs shorten the capture alone."
+    return f"{text} The longest is {most[0]}; fewer graphs shorten capture alone."
 
 
 def _seconds(value: tuple[float, float, float]) -> str:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from ..errors import as_fix
-from ..memory.plan import CapacityPlan
+from ..memory.capacity_plan import CapacityPlan
 from ..memory.what_if import BuyBack
 from ..trace import Finding
 from . import plan_graphs
+from . import plan_what_if as variants
 from . import plan_words as words
 from .markdown_table import cell, table
 from .plan_compared import compared_rows
@@ -43,10 +44,9 @@ def page(
         lines += ["", *table(head, words.bought_rows(bought), right=(1, 2, 3, 4, 5))]
     if what_if is not None:
         shown = what_if.outcomes
-        columns = (what_if.flag, *words.outcome_head(shown))
-        lines += ["", "## What if", "", *table(columns, words.outcome_rows(shown), right=range(2, len(columns)))]
-        notes = (*words.columns_meant(shown), *words.meant(shown), *words.warned(shown), *words.taken_off(shown))
-        said = [f"- {cell(sentence(text))}" for text in notes]
+        columns = (what_if.flag, *variants.head(shown))
+        lines += ["", "## What if", "", *table(columns, variants.rows(shown), right=range(2, len(columns)))]
+        said = [f"- {cell(sentence(text))}" for text in variants.to_know(shown, shown)]
         lines += ["", *said] if said else []
     for title, items in (("Assumed", assumptions), ("Not modelled", not_modelled)):
         listed = [f"- {cell(sentence(item))}" for item in items]

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
+from ..memory.capacity_plan import CapacityPlan
 from ..memory.estimates import GIB, MIB
 from ..memory.kv.cache_plan import KVCachePlan, PlannedGroup
-from ..memory.kv.token_bytes import growing, token_bytes
+from ..memory.kv.groups import GroupSpec
+from ..memory.kv.merge import UniformTypeKVCacheSpecs
+from ..memory.kv.token_bytes import growing, keeps_all, token_bytes
 from ..memory.kv_dtypes import dtype_bytes
 from ..memory.kv_specs import (
     AttentionSpec,
@@ -16,16 +20,13 @@ from ..memory.kv_specs import (
     MLAAttentionSpec,
     SlidingWindowSpec,
 )
-from ..memory.plan import CapacityPlan
 
 KIB = 1024
+_LAYER = re.compile(r"^.*?\blayers\.[0-9]+")
 
 
 def request_lines(made: CapacityPlan, plan: KVCachePlan) -> Iterator[tuple[str, str]]:
     """Lines of a plan whose KV cache has a size: a name and what it is."""
-    queue = _queue(made, plan)
-    if queue:
-        yield "At once", queue
     token = _token(made, plan)
     if token:
         yield "A token", token
@@ -34,12 +35,12 @@ def request_lines(made: CapacityPlan, plan: KVCachePlan) -> Iterator[tuple[str, 
         yield "Groups", _groups(plan)
 
 
-def _queue(made: CapacityPlan, plan: KVCachePlan) -> str:
-    """Whether all the requests that --max-num-seqs lets in are as long as they may be."""
+def queue_line(made: CapacityPlan, plan: KVCachePlan) -> str:
+    """Whether all the requests that --max-num-seqs lets in may be as long as they can be; "": they may."""
     asked, held = made.resolution.max_num_seqs, int(plan.max_concurrency or 0)
     if not held or held >= asked:
         return ""
-    return f"{held:,} of the full length; of the {asked:,} that --max-num-seqs lets in the rest waits"
+    return f"{held:,} of the full length; of {asked:,} such (--max-num-seqs) the rest wait"
 
 
 def _token(made: CapacityPlan, plan: KVCachePlan) -> str:
@@ -53,16 +54,15 @@ def _token(made: CapacityPlan, plan: KVCachePlan) -> str:
     if formula:
         text += f": {formula}" + ("" if counted == size else ", with padding")
     else:
-        text += f": the sum of {group.layers_per_stage[stage]} layers of several kinds"
+        noun = "caches" if _has_several_caches(plan) else "layers"
+        text += f": the sum of {group.layers_per_stage[stage]} {noun} of several kinds"
     if len(plan.groups) > 1:
-        text += "; the other groups do not grow with the length"
+        text += "; other groups do not grow"
     shards = made.deployment.decode_context_parallel_size
     if shards > 1:
         text += f"; a rank keeps one token of {shards}"
     stored = made.deployment.quantization or made.deployment.model.quantization
-    if stored:
-        return f"{text}; the weights' quantisation does not change it, --kv-cache-dtype does"
-    return f"{text}; --kv-cache-dtype changes it"
+    return f"{text}; --kv-cache-dtype changes it, not --quantization" if stored else text
 
 
 def _formula(group: PlannedGroup, layers: int) -> tuple[str, int]:
@@ -85,12 +85,12 @@ def _by_group(plan: KVCachePlan) -> str:
     """The blocks of a request of the full length, by group, and what even the shortest takes."""
     counts = [group.blocks_per_request for group in plan.groups]
     each = " + ".join(f"{count:,}" for count in counts)
-    text = f"of the full length takes {each} = {sum(counts):,} blocks, of {tokens_of_blocks(plan)}"
+    text = f"{each} = {sum(counts):,} blocks at the full length"
     states = sum(group.blocks_per_request for group in plan.groups if _is_state(group))
     others = sum(not _is_state(group) for group in plan.groups)
     size = max(plan.bytes_per_block, default=0)
     if states:
-        text += f"; {states:,} of them, {_size(states * size)}, are states and the same for the shortest request"
+        text += f"; {states:,} of them, {_size(states * size)}, are states of any request"
     least = states + others
     return f"{text}; the shortest takes {least:,}, {_size(least * size)}"
 
@@ -98,32 +98,45 @@ def _by_group(plan: KVCachePlan) -> str:
 def _groups(plan: KVCachePlan) -> str:
     """The groups of layers: those alike in one part, with what they keep and the blocks of a request."""
     parts: dict[tuple[str, int], list[int]] = {}
+    noun_of = "caches" if _has_several_caches(plan) else "layers"
     for group in plan.groups:
-        parts.setdefault((_kind(group), group.blocks_per_request), []).append(len(group.layer_names))
+        kind = f"{noun_of}{_kind(group.spec)}"
+        parts.setdefault((kind, group.blocks_per_request), []).append(len(group.layer_names))
     said = []
     for (kind, blocks), layers in parts.items():
         sizes = sorted(set(layers), reverse=True)
-        count, each = (f"{len(layers)} groups of ", " each") if len(layers) > 1 else ("", "")
+        count, each = (f"{len(layers)} x ", " each") if len(layers) > 1 else ("", "")
         noun = "block" if blocks == 1 else "blocks"
         said.append(f"{count}{' or '.join(map(str, sizes))} {kind}, {blocks:,} {noun}{each}")
     text = "; ".join(said)
+    if noun_of == "caches":
+        text += "; a layer has several caches"
     if any(_is_state(group) for group in plan.groups):
         text += f"; a block is as large as a state, so it holds {tokens_of_blocks(plan)}"
     return text
 
 
-def _kind(group: PlannedGroup) -> str:
-    """What the layers of a group keep."""
-    spec = group.spec
+def _has_several_caches(plan: KVCachePlan) -> bool:
+    """Whether a layer has a cache in several groups, such as an indexer's beside its own."""
+    found = [_LAYER.search(name) for group in plan.groups for name in group.layer_names]
+    numbers = [one[0] for one in found if one is not None]
+    return len(set(numbers)) < len(numbers)
+
+
+def _kind(spec: GroupSpec) -> str:
+    """What the layers of a group keep; those with specs of their own, what they have in common."""
+    if isinstance(spec, UniformTypeKVCacheSpecs):
+        kinds = {_kind(one) for one in spec.specs.values()}
+        return kinds.pop() if len(kinds) == 1 else " that keep every token" if keeps_all(spec) else ""
     if isinstance(spec, MambaSpec):
-        return "layers with a state"
+        return " with a state"
     if isinstance(spec, SlidingWindowSpec):
-        return f"layers with a window of {spec.sliding_window:,}"
+        return f" with a window of {spec.sliding_window:,}"
     if isinstance(spec, ChunkedLocalAttentionSpec):
-        return f"layers with chunks of {spec.attention_chunk_size:,}"
+        return f" with chunks of {spec.attention_chunk_size:,}"
     if isinstance(spec, MLAAttentionSpec):
-        return "layers of MLA that keep every token"
-    return "layers that keep every token" if isinstance(spec, FullAttentionSpec) else "layers"
+        return " of MLA that keep every token"
+    return " that keep every token" if isinstance(spec, FullAttentionSpec) else ""
 
 
 def tokens_of_blocks(plan: KVCachePlan) -> str:

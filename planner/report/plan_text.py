@@ -10,10 +10,11 @@ from rich.padding import Padding
 from rich.text import Text
 
 from ..errors import as_fix
-from ..memory.plan import CapacityPlan
+from ..memory.capacity_plan import CapacityPlan
 from ..memory.what_if import BuyBack, Outcome
 from ..trace import Finding
-from . import plan_graphs
+from . import plan_answer, plan_graphs
+from . import plan_what_if as variants
 from . import plan_words as words
 from .console import console
 from .plan_bar import cells, parts_of
@@ -69,12 +70,12 @@ def show(
     if limits:
         out.print()
         show_pairs(out, limits, style="key")
+    _show_lengths(out, made)
     if made.budget is not None:
         out.print()
         _show_bar(out, made)
         out.print()
         _show_budget(out, made)
-    _show_lengths(out, made)
     show_list(out, "CUDA graphs", plan_graphs.lines(made))
     _show_bought(out, bought, words.bought_title(made))
     show_findings(out, [finding for finding in made.findings if not words.is_pressing(finding)])
@@ -89,25 +90,20 @@ def show_what_if(found: WhatIf, title: str, assumptions: Iterable[str] = (), out
     out.print(Text(found.flag, style="key"))
     out.print()
     shown = (found.base, *found.outcomes)
-    head, rows = ("value", *words.outcome_head(shown)), words.outcome_rows(shown)
-    kept = _columns_that_fit(head, rows, out.width, words.LEAST_TOLD)
+    head, rows = ("value", *variants.head(shown)), variants.rows(shown)
+    kept = _columns_that_fit(head, rows, out.width, variants.least_told(head))
     if kept:
         table = _table([head[at] for at in kept], left=2)
         for one, cells_of in zip(shown, rows, strict=True):
             row = [Text(cells_of[at]) for at in kept]
-            row[1].stylize(words.style(one))
+            row[1].stylize(plan_answer.style(one))
             table.add_row(*row)
         out.print(table)
     else:
         _show_stacked(out, head, rows)
-    reasons = {one.why_not for one in shown if one.why_not[0]}
-    known = (*words.columns_meant(shown), *words.meant(shown), *words.warned(shown), *words.taken_off(found.outcomes))
-    show_list(out, "To know", known)
-    show_list(out, "Why not", [f"{code}: {message}" for code, message in sorted(reasons)[:MOST_REASONS]])
+    show_list(out, "To know", variants.to_know(shown, found.outcomes))
+    show_list(out, "Why not", variants.why_not(shown))
     show_list(out, "Assumed", assumptions)
-
-
-MOST_REASONS = 8
 
 
 def show_compared(
@@ -146,8 +142,8 @@ def _show_bar(out: Console, made: CapacityPlan) -> None:
         bar.append(text, style=part.style)
     out.print(bar, no_wrap=True, overflow="crop")
     line = Text()
-    for part in parts:
-        named = f"{part.glyph} {part.name} {words.gib(part.size)}"
+    for part in parts:  # the table has the sizes
+        named = f"{part.glyph} {part.name}"
         if line and len(line) + len(named) + 2 > out.width:
             out.print(line)
             line = Text()
@@ -221,7 +217,8 @@ def _show_bought(out: Console, bought: Sequence[BuyBack], title: str) -> None:
         out.print(Text(change))
         more = f", {tokens} tokens" if tokens else ""
         during = f" and {time} s" if time else ""
-        out.print(Padding(Text(f"{gained}{more}; {graphs} graphs take {taken} GiB{during}; {cost}"), (0, 0, 0, 2)))
+        then = f"{graphs} graphs take {taken} GiB{during}; " if graphs != "0" else ""
+        out.print(Padding(Text(f"{gained}{more}; {then}{cost}"), (0, 0, 0, 2)))
 
 
 def show_findings(out: Console, findings: Sequence[Finding]) -> None:

@@ -5,23 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from ..memory.advice import CODES
 from ..memory.budget.budget import Budget, StageBudget
 from ..memory.budget.estimate_rules import IMPLAUSIBLE
 from ..memory.budget.non_torch import FREE_FROM
-from ..memory.estimates import GIB, MIB, Interval
+from ..memory.capacity_plan import CapacityPlan
+from ..memory.estimates import MIB, Interval
 from ..memory.kv.cache_plan import KVCachePlan
+from ..memory.kv.capacity import KVCacheTooSmall
 from ..memory.kv.token_bytes import request_bytes
-from ..memory.other_runner import other_runner
-from ..memory.plan import CapacityPlan
+from ..memory.other_runner import OtherRunner, other_runner
 from ..memory.reach import MOST_SEQS
 from ..memory.verdict import TOO_LITTLE
-from ..memory.what_if import BuyBack, Outcome
+from ..memory.what_if import BuyBack
 from ..resolve.memory_deduction import VARIABLE
-from .plan_answer import headline, is_pressing, meant, style, verdict, warned
+from .plan_answer import headline, is_pressing
 from .plan_bar import FREE, IN_USE, parts_of
-from .plan_requests import request_lines, tokens_of_blocks
+from .plan_numbers import gib, number, seconds, signed
+from .plan_requests import queue_line, request_lines, tokens_of_blocks
 
-__all__ = ["headline", "is_pressing", "meant", "style", "verdict", "warned"]
+__all__ = ["gib", "headline", "is_pressing", "number", "signed"]
 
 
 class Row(NamedTuple):
@@ -36,23 +39,6 @@ class Row(NamedTuple):
 
 
 BUDGET_HEAD = ("", "GiB of one GPU", "low", "best", "high", "from")
-
-
-def gib(size: float) -> str:
-    """Bytes as GiB with two digits; a little is not nothing."""
-    text = f"{size / GIB:.2f}"
-    return "0.00" if text == "-0.00" else text
-
-
-def signed(size: int) -> str:
-    """A difference, in GiB, or MiB where it is small."""
-    if abs(size) < GIB // 10:
-        return f"{size / MIB:+.0f} MiB"
-    return f"{size / GIB:+.2f} GiB"
-
-
-def number(value: int | None) -> str:
-    return "none" if value is None else f"{value:,}"
 
 
 def budget_rows(made: CapacityPlan) -> list[Row]:
@@ -122,13 +108,14 @@ def _row(sign: str, name: str, value: Interval) -> Row:
 
 def cache_lines(made: CapacityPlan) -> Iterator[tuple[str, str]]:
     """The KV cache: a name and what it is. Limits that nothing satisfies are left out: the findings say why."""
+    if _are_several_fixes(made):
+        yield "Fixes", "each by itself, with all that it names, lets it start"
     plan = made.best.plan
     left = gib(min(made.best.kv_bytes))
     stage = _stage(made)
-    yield "Runner", _runner(made)
     if plan is None:
         if min(made.best.kv_bytes) > 0:
-            yield "KV cache", f"{left} GiB are left{stage}, too little for the length asked for"
+            yield "KV cache", f"{left} GiB are left{stage}{_whole_blocks(made)}, too little for the length asked for"
     elif plan.tokens is None:
         yield "KV cache", "the model keeps none"
     else:
@@ -136,9 +123,9 @@ def cache_lines(made: CapacityPlan) -> Iterator[tuple[str, str]]:
         yield "KV cache", f"{left} GiB{each}{stage}, {_blocks(plan)}"
         yield "KV tokens", f"{plan.tokens:,}{_spread_of_tokens(made)}{_as_counted(plan)}"
         yield "Concurrency", f"{plan.max_concurrency:.2f}x of {plan.max_model_len:,} tokens a request"
-        yield from request_lines(made, plan)
-    if made.hybrid_manager is not None:
-        yield "Windows", _windows(made)
+        queue = queue_line(made, plan)
+        if queue:
+            yield "At once", queue
     sure = made.max_model_len_that_surely_starts
     best = made.max_model_len_that_fits if sure or _length_alone(made) else 0
     longest = _limit("--max-model-len", sure, best)
@@ -149,6 +136,11 @@ def cache_lines(made: CapacityPlan) -> Iterator[tuple[str, str]]:
         yield "Requests", requests
     if made.least_utilization is not None:
         yield "Utilization", f"--gpu-memory-utilization {made.least_utilization:.2f} is the least that starts"
+    if plan is not None and plan.tokens is not None:
+        yield from request_lines(made, plan)
+    if made.hybrid_manager is not None:
+        yield "Windows", _windows(made)
+    yield "Runner", _runner(made)
 
 
 WITH_MANAGER = "layers with a window keep that alone: the hybrid KV cache manager is on"
@@ -157,16 +149,43 @@ WITHOUT_MANAGER = (
 )
 
 
+def _are_several_fixes(made: CapacityPlan) -> bool:
+    """Whether errors of memory have fixes that differ: `advice` tries each of them alone."""
+    fixes = [one.fix or "" for one in made.findings if one.severity == "error" and one.code in CODES]
+    return len(set(fixes)) > 1 and all(fix.startswith("--") for fix in fixes)
+
+
+def _whole_blocks(made: CapacityPlan) -> str:
+    """What the refusal counts, which is less than what is left; "": it is the same, or not known."""
+    refusal = made.best.refusal
+    if not isinstance(refusal, KVCacheTooSmall):
+        return ""
+    counted = gib(refusal.available_bytes)
+    return "" if counted == gib(min(made.best.kv_bytes)) else f", {counted} in whole blocks"
+
+
 def _runner(made: CapacityPlan) -> str:
     """The model runner and why it, and what the other one would leave for the KV cache."""
     why = [decision.why for decision in made.resolution.decisions if decision.field == "runner"]
-    text = f"{made.resolution.runner}{f', {why[-1]}' if why else ''}".rstrip(".")
+    said = why[-1].removesuffix(".") if why else ""
+    if said[1:2].islower():
+        said = said[:1].lower() + said[1:]
+    text = f"{made.resolution.runner}{f', {said}' if said else ''}"
     other = other_runner(made)
-    if other is None:
-        return text
-    more = other.kv_bytes - min(made.best.kv_bytes)
-    same = "as much" if abs(more) < MIB else f"{gib(other.kv_bytes)} GiB ({signed(more)})"
-    return f"{text}; {other.runner} by --env {other.change}: {other.graphs} graphs, and {same} for the KV cache"
+    return text if other is None else f"{text}; {_of_other(other, other.kv_bytes - min(made.best.kv_bytes))}"
+
+
+def _of_other(other: OtherRunner, more: int) -> str:
+    """The other runner, with what makes up the difference of its KV cache."""
+    parts = [(signed(size), name) for name, size in other.parts if abs(size) >= MIB]
+    if other.kv_bytes <= 0:
+        return f"{other.runner} by --env {other.change}: {other.graphs} graphs, and no KV cache"
+    if abs(more) < MIB and not parts:
+        same = "the same KV cache"
+    else:
+        of = parts[0][1] if len(parts) == 1 else ", ".join(f"{size} {name}" for size, name in parts)
+        same = f"{gib(other.kv_bytes)} GiB of KV cache ({signed(more)}{f': {of}' if of else ''})"
+    return f"{other.runner} by --env {other.change}: {other.graphs} graphs, {same}"
 
 
 def _windows(made: CapacityPlan) -> str:
@@ -244,7 +263,7 @@ def _most_requests(made: CapacityPlan) -> str:
     if not sure and asked <= best and not made.fits:
         return ""
     if not sure:
-        return f"--max-num-seqs {best} may start, by the best estimate; {asked} is asked for"
+        return f"--max-num-seqs {best} alone may start, by the best estimate; {asked} is asked for"
     if sure >= MOST_SEQS:
         return f"--max-num-seqs {asked} is asked for; {sure} would start, too"
     most = f"{MOST_SEQS} and more" if best >= MOST_SEQS else f"up to {best}"
@@ -293,69 +312,3 @@ def bought_rows(bought: Sequence[BuyBack]) -> list[tuple[str, ...]]:
             gained, tokens = f"leaves {signed(one.freed_bytes).lstrip('+')} more free", ""
         rows.append((change, str(one.outcome.graphs), taken, seconds(one.outcome), gained, tokens, one.cost))
     return rows
-
-
-def seconds(one: Outcome) -> str:
-    """How long capture takes; "" without graphs."""
-    if one.capture_seconds is None:
-        return ""
-    return f"{one.capture_seconds:.0f}" if one.capture_seconds >= 1 else "<1"
-
-
-OUTCOME_HEAD = ("starts", "KV GiB", "blocks", "tokens", "at once", "graphs", "graphs GiB", "capture s")
-OUTSIDE_HEAD = "outside GiB"
-LEAST_TOLD = (3, 8, 7, 6, 5)
-"""Columns of an outcome that a narrow screen leaves out first; the name is column 0."""
-
-
-def outcome_head(shown: Sequence[Outcome]) -> tuple[str, ...]:
-    """The columns; what stays outside the budget where the graphs have to fit into that."""
-    more = (OUTSIDE_HEAD,) if any(one.unasked_bytes is not None for one in shown) else ()
-    return (*OUTCOME_HEAD, *more)
-
-
-def outcome_rows(shown: Sequence[Outcome]) -> list[tuple[str, ...]]:
-    """A row of each, with the cells that `outcome_head` names behind the value."""
-    has_outside = len(outcome_head(shown)) > len(OUTCOME_HEAD)
-    rows = []
-    for one in shown:
-        outside = "" if one.unasked_bytes is None else gib(one.unasked_bytes)
-        rows.append((*outcome_row(one.name, one), *((outside,) if has_outside else ())))
-    return rows
-
-
-def columns_meant(shown: Sequence[Outcome]) -> list[str]:
-    """What columns hold whose names do not say it."""
-    if len(outcome_head(shown)) == len(OUTCOME_HEAD):
-        return []
-    return [f"{OUTSIDE_HEAD}: the GPU less what is asked for; CUDA's context and the graphs have to fit into it"]
-
-
-MOST_TOLD = 4
-
-
-def taken_off(outcomes: Sequence[Outcome]) -> list[str]:
-    """Of which values vLLM takes much more off for its graphs than capture takes: their KV cache is out of line."""
-    found = [
-        f"{one.name}: vLLM takes {gib(one.deducted_bytes)} GiB off for graphs that take {gib(one.graph_bytes)} GiB; "
-        "`cgplan plan` of it says why"
-        for one in outcomes
-        if one.deducted_bytes and one.graph_bytes is not None and one.deducted_bytes > 1.5 * one.graph_bytes + GIB // 10
-    ]
-    more = len(found) - MOST_TOLD
-    return [*found[:MOST_TOLD], f"so it is of {more} more"] if more > 0 else found
-
-
-def outcome_row(name: str, one: Outcome) -> tuple[str, ...]:
-    """One variant of --what-if."""
-    return (
-        name,
-        verdict(one),
-        "" if one.kv_bytes is None else gib(one.kv_bytes),
-        "" if one.num_blocks is None else f"{one.num_blocks:,}",
-        "" if one.tokens is None else f"{one.tokens:,}",
-        "" if one.max_concurrency is None else f"{one.max_concurrency:.2f}x",
-        "" if one.kv_bytes is None else str(one.graphs),
-        "" if one.graph_bytes is None else gib(one.graph_bytes),
-        seconds(one),
-    )

@@ -222,6 +222,21 @@ def test_no_memory_where_too_little_is_known(cgplan: Run, line: str) -> None:
     assert "Memory, planned" not in cgplan(line)[1]
 
 
+def test_a_release_that_knows_the_model_is_planned_beside_one_that_refuses_it(cgplan: Run) -> None:
+    """It no longer refuses, which is not to say that the weights fit."""
+    line = "diff --from 0.26 --to {} --gpu h100 -- vllm serve moonshotai/Kimi-K3 --tensor-parallel-size 8"
+    out = squeezed(cgplan(line.format("0.27"))[1])
+    assert "By its memory 0.27.1 does not start: CG597." in out
+    assert "the weights alone take" in out
+    assert "not traced" not in out
+    assert "start: Nothing to do: it is no longer refused." in out
+    assert "it starts" not in out
+    small = line.replace("moonshotai/Kimi-K3", "moonshotai/Kimi-K3 --pipeline-parallel-size 4 --nnodes 4")
+    assert re.search(
+        r"By its memory 0.27.1 starts.*, with [0-9.]+ GiB of KV cache\.", squeezed(cgplan(small.format("0.27"))[1])
+    )
+
+
 def test_a_diff_that_plans_no_memory_for_want_of_weights_says_so(cgplan: Run) -> None:
     line = "diff --from 0.28 --to 0.29 --gpu h100"
     assert "Memory is not compared: the weights of the model are not known" in squeezed(cgplan(line)[1])

@@ -217,3 +217,53 @@ def test_a_name_is_not_found_in_a_longer_one() -> None:
     assert topics.names_of("--max-num-seqs and VLLM_X, or max_loras?") == ("--max-num-seqs", "VLLM_X", "max_loras")
     whole = topics.with_names(None, ("VLLM_ENABLE_STARTUP",), alone=True)
     assert whole is None
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "Estimated CUDA graph memory: 97.4 GiB, No available memory for the cache blocks",
+        "Estimated CUDA graph memory: 97.4 GiB total\nNo available memory for the cache blocks",
+        "Estimated CUDA graph memory: 97.4 GiB total",
+    ],
+)
+def test_an_implausible_estimate_is_read_before_what_came_of_it(cgplan: Run, words: str) -> None:
+    document = json.loads(cgplan("explain", words, "--json")[1])
+    assert document["rules"][0]["code"] == "CG590"
+    assert "97.4" in document["read"]
+    assert "VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS=0" in document["read"]
+
+
+def test_a_plausible_estimate_leaves_the_error_first(cgplan: Run) -> None:
+    words = "Estimated CUDA graph memory: 0.6 GiB, No available memory for the cache blocks"
+    assert json.loads(cgplan("explain", words, "--json")[1])["rules"][0]["code"] == "CG560"
+
+
+@pytest.mark.parametrize("words", ["No available memory for the cache blocks", "pooling models graphs", "--enable-dbo"])
+def test_a_page_names_other_commands_than_itself(cgplan: Run, words: str) -> None:
+    out = cgplan("explain", words)[1]
+    assert "cgplan explain" not in out
+    assert "cgplan " in out
+    assert "Source: " in out
+
+
+def test_a_rule_of_no_topic_names_the_command_that_tells_it() -> None:
+    from cgplan.report.topics_text import commands_of
+
+    alone = [code for code in all_rules() if not topics.topics_of(code)]
+    assert {code[:3] for code in alone} >= {"CG5", "CG8", "CG9"}
+    for code in alone:
+        run = commands_of(code)
+        assert run
+        assert ("logs" in run[0]) == code.startswith("CG8")
+    assert commands_of("CG590")[0].startswith("cgplan logs server.log")
+
+
+def test_the_page_of_too_few_blocks_agrees_with_plan_on_the_length(cgplan: Run) -> None:
+    """Blocks are pages of the layers: the length changes how many a request takes, not how many there are."""
+    line = ("plan", "Qwen/Qwen3.6-27B", "--gpu", "h200", "--max-num-seqs", "64", "--json", "--max-model-len")
+    blocks = [json.loads(cgplan(*line, str(length))[1])["num_gpu_blocks"] for length in (8192, 131072)]
+    assert blocks[0] == blocks[1] > 0
+    assert "a shorter --max-model-len brings no more blocks" in all_rules()["CG501"].instead
+    answer = next(one.answer for one in topics.topics() if one.name == "mamba-blocks")
+    assert "shorter --max-model-len does not" in answer

@@ -110,3 +110,20 @@ def test_a_log_without_steps_says_how_to_get_them(cgplan: Run, form: list[str]) 
     assert said not in shown(LOG)
     assert said not in shown(str(logs / "B01.txt"))  # it did not come up
     assert json.loads(cgplan(str(logs / "A01.txt"), "--no-plan", "--json")[1])["workload"] is None
+
+
+@pytest.mark.parametrize(("rows", "much"), [(("33", "40"), True), (("39", "40"), False)])
+def test_much_padding_names_the_command_that_finds_other_sizes(
+    cgplan: Run, tmp_path: Path, rows: tuple[str, str], much: bool
+) -> None:
+    table = (
+        "**CUDAGraph Stats:**\n\n"
+        "| Unpadded Tokens | Padded Tokens | Num Paddings | Runtime Mode | Count |\n"
+        "|-----------------|---------------|--------------|--------------|-------|\n"
+        f"| {rows[0]} | {rows[1]} | {int(rows[1]) - int(rows[0])} | FULL | 500 |\n"
+    )
+    log = tmp_path / "a.log"
+    log.write_text(f"INFO 09-30 12:00:00 [loggers.py:1] {table}", encoding="utf-8")
+    out = cgplan(str(log))[1]
+    assert "of all that is computed" in out
+    assert ("cgplan tune MODEL --workload" in out.replace("\n", " ")) == much

@@ -122,3 +122,29 @@ class TestWordsInThePlaceOfAFile:
         status, _, err = cgplan("logs", str(name))
         assert status == 2
         assert "CG985" in err
+
+
+class TestModels:
+    OOM = "torch.OutOfMemoryError: CUDA out of memory."
+
+    def test_a_name_that_has_a_known_shape_is_taken_and_said(self, cgplan: Run) -> None:
+        """As `plan` takes it."""
+        named = ("--gpu", "rtx5090", "--vllm", "0.19", "--model", "someone/Qwen3.6-27B-AWQ-INT4")
+        status, out, _ = cgplan("logs", self.OOM, *named)
+        assert status == 1
+        assert "the shape of Qwen/Qwen3.6-27B in the place of someone/Qwen3.6-27B-AWQ-INT4" in " ".join(out.split())
+
+    def test_one_that_tells_too_little_is_refused(self, cgplan: Run) -> None:
+        status, _, err = cgplan("logs", self.OOM, "--gpu", "rtx5090", "--vllm", "0.19", "--model", "someone/theirs")
+        assert status == 2
+        assert "CG915" in err
+
+
+@pytest.mark.parametrize("ready", [[], [line("init engine (profile, create kv cache, warmup model) took 36.07 s")]])
+def test_memory_that_ran_out_is_never_a_start_that_came_up(cgplan: Run, tmp_path: Path, ready: list[str]) -> None:
+    """An error line of its own, as a filter leaves it."""
+    end = "ERROR 10-01 10:05:21 torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 256.00 MiB."
+    log = written(tmp_path / "a.log", arguments(model_tag="Qwen/Qwen3-8B"), *ready, end)
+    status, out, _ = cgplan("logs", log, "--no-plan")
+    assert status == 1
+    assert ("died while serving" in out) == bool(ready)

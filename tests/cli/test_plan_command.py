@@ -324,13 +324,13 @@ class TestNarrow:
         assert any(line.strip().startswith("fix: --max-model-len") for line in lines[:8])
 
 
-def test_the_bar_has_the_numbers_of_the_table(cgplan: Run) -> None:
+def test_the_bar_has_the_names_of_the_table(cgplan: Run) -> None:
+    """The glyphs stand for rows of the table, which has the sizes: they are said once."""
     out = cgplan(*QWEN)[1]
-    for name in ("in use at the start", "outside torch", "free at a step's peak"):
-        number = re.search(rf"{name} ([0-9.]+)", out)
-        assert number is not None
-        row = next(line for line in out.splitlines() if name in line and not re.search(rf"{name} [0-9]", line))
-        assert number[1] in row.split()
+    for glyph, name in (("¤", "in use at the start"), ("•", "outside torch"), ("–", "free at a step's peak")):
+        assert f"{glyph} {name}" in out
+        assert not re.search(rf"{glyph} {name} [0-9]", out)
+        assert any(re.search(rf"{name} +[0-9.]+", line) for line in out.splitlines())
 
 
 def test_graphs_are_not_to_blame_for_a_model_that_does_not_fit(cgplan: Run) -> None:
@@ -379,3 +379,14 @@ def test_a_capture_of_no_time_is_no_share_of_the_start(cgplan: Run, sizes: str |
     assert ("Capture takes less than 1 s, going by" in out) is short
     assert ("of the engine's start" in out.partition("Capture takes")[2][:70]) is not short
     assert "about 0 s" not in out
+
+
+@pytest.mark.parametrize(
+    ("line", "said"), [("Qwen/Qwen3-14B", True), ("Qwen/Qwen3-8B", False), ("/models/Qwen3-8B", False)]
+)
+def test_a_model_of_the_command_in_the_place_of_the_lines_is_told(cgplan: Run, line: str, said: bool) -> None:
+    status, out, _ = cgplan(*QWEN, "--", "vllm", "serve", line)
+    assert status == 0
+    words = "Model: Qwen/Qwen3-8B of the command stands in the place of the line's Qwen/Qwen3-14B."
+    assert (words in " ".join(out.split())) is said
+    assert "Qwen/Qwen3-8B" in out.splitlines()[0]

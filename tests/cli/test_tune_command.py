@@ -279,6 +279,21 @@ class TestConcurrency:
         assert full["by_decode"] == [1, 2, 4, 8]
         assert found["launches"][0]["flags"] is None
         assert found["assumptions"]
+        assert (found["starts"], found["stops"]) == (True, [])
+
+    @pytest.mark.parametrize("form", [(), ("--markdown",), ("--json",)])
+    def test_a_server_that_does_not_start(self, cgplan: Run, form: tuple[str, ...]) -> None:
+        status, out, err = cgplan("tune", "Qwen/Qwen3-8B", "--gpu", "t4", "--max-concurrency", "8", *form)
+        assert (status, err) == (1, "")
+        if form == ("--json",):
+            found = json.loads(out)
+            ConcurrencyDocument.model_validate(found)
+            assert (found["starts"], [one["code"] for one in found["stops"]]) == (False, ["CG597"])
+            assert found["stops"][0]["fix"]
+        else:
+            said = " ".join(out.split())
+            assert "It does not start as it is, by the best estimate" in said
+            assert "CG597" in said
 
     def test_the_page(self, cgplan: Run) -> None:
         status, out, err = cgplan("tune", *self.ASKED, "--markdown")

@@ -7,7 +7,7 @@ import pytest
 from cgplan import Deployment, load_model, plan
 from cgplan.cli.plan_variants import what_if
 from cgplan.errors import InputError
-from cgplan.memory.plan import CapacityPlan
+from cgplan.memory.capacity_plan import CapacityPlan
 
 
 def made(**more: object) -> CapacityPlan:

@@ -12,7 +12,8 @@ import pytest
 
 from cgplan import Deployment, Measured, MemoryFlags, load_model
 from cgplan.memory.advice import CODES
-from cgplan.memory.plan import CapacityPlan, plan_of
+from cgplan.memory.capacity_plan import CapacityPlan
+from cgplan.memory.plan import plan_of
 from cgplan.memory.request import MemoryRequest
 from cgplan.releases.gpus import gpu
 from cgplan.report.plan_words import budget_rows

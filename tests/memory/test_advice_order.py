@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from cgplan import Deployment, MemoryFlags, gpu, load_model, plan
-from cgplan.memory.plan import CapacityPlan
+from cgplan.memory.capacity_plan import CapacityPlan
 
 
 def made(model: str, card: str, share: float | None = None, vllm: str = "0.33.0", **fields: Any) -> CapacityPlan:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from cgplan import Deployment, MemoryFlags, gpu, load_model, plan
-from cgplan.memory.plan import CapacityPlan
+from cgplan.memory.capacity_plan import CapacityPlan
 from cgplan.trace import Finding
 
 STORED = {"VLLM_ENABLE_STARTUP_PLAN": "1"}

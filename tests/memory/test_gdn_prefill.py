@@ -12,7 +12,8 @@ from cgplan.memory.budget.budget import MemoryFlags
 from cgplan.memory.budget.estimate_rules import GDN_PREFILL
 from cgplan.memory.budget.gdn_prefill import beyond_profile, layer_bytes, uses_flashinfer
 from cgplan.memory.budget.measured import Measured
-from cgplan.memory.plan import CapacityPlan, plan_of
+from cgplan.memory.capacity_plan import CapacityPlan
+from cgplan.memory.plan import plan_of
 from cgplan.memory.request import MemoryRequest
 from cgplan.releases import SUPPORTED
 from cgplan.releases.gpus import gpu

@@ -8,8 +8,9 @@ import pytest
 
 from cgplan import Deployment, InputError, gpu, load_model, plan, resolve
 from cgplan.memory.budget.measured import Measured
+from cgplan.memory.capacity_plan import CapacityPlan, vllm_estimate
 from cgplan.memory.estimates import GIB, MIB
-from cgplan.memory.plan import CapacityPlan, plan_of, vllm_estimate
+from cgplan.memory.plan import plan_of
 from cgplan.memory.request import MemoryRequest, make_budget
 from cgplan.memory.what_if import Variant, buy_backs, outcomes
 from cgplan.vocabulary import CUDAGraphMode

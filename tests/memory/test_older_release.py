@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from cgplan import Deployment, MemoryFlags, load_model, plan
+from cgplan.memory.capacity_plan import CapacityPlan
 from cgplan.memory.older_release import for_release
-from cgplan.memory.plan import CapacityPlan
 from cgplan.releases.gpus import gpu
 
 

@@ -9,10 +9,11 @@ from measured_runs import runs
 
 from cgplan import Deployment, Measured, MemoryFlags, load_model, plan
 from cgplan.errors import InputError
+from cgplan.memory.capacity_plan import CapacityPlan, vllm_estimate
 from cgplan.memory.document import as_document
 from cgplan.memory.document_schema import PlanDocument
 from cgplan.memory.kv.capacity import KVCacheTooSmall
-from cgplan.memory.plan import CapacityPlan, plan_of, vllm_estimate
+from cgplan.memory.plan import plan_of
 from cgplan.memory.request import MemoryRequest
 from cgplan.memory.what_if import Variant, buy_backs, outcome
 from cgplan.releases.gpus import gpu

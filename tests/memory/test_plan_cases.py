@@ -15,10 +15,10 @@ from conftest import ROOT
 from cgplan import Deployment, Measured, MemoryFlags, load_model, plan
 from cgplan.errors import StartupError
 from cgplan.memory.budget.suggestion import suggestion
+from cgplan.memory.capacity_plan import CapacityPlan
 from cgplan.memory.document import as_document
 from cgplan.memory.estimates import exactly
 from cgplan.memory.graphs.estimate import gated_delta_bytes
-from cgplan.memory.plan import CapacityPlan
 from cgplan.releases.gpus import gpu
 from cgplan.resolve import resolve
 from cgplan.trace import Finding

@@ -10,9 +10,10 @@ import pytest
 
 from cgplan import Deployment, Measured, ModelShape, load_model
 from cgplan.inputs.vllm_logs import read_log
+from cgplan.memory.capacity_plan import CapacityPlan, capture_time
 from cgplan.memory.capture_seconds import Seconds, capture_seconds
 from cgplan.memory.older_release import captured_by
-from cgplan.memory.plan import CapacityPlan, capture_time, plan_of
+from cgplan.memory.plan import plan_of
 from cgplan.memory.request import MemoryRequest
 from cgplan.memory.start_time import StartTime, longest, start_time
 from cgplan.releases import table
@@ -112,7 +113,7 @@ def test_a_plan_names_all_parts_of_a_start() -> None:
     assert "the graphs that are sampled for the estimate 2 s (1 to 46)" in line
     assert "kernels" not in line
     assert longest(plan) == ("the weights of a GPU", found.load[1])
-    assert "fewer graphs shorten the capture alone" in line
+    assert "fewer graphs shorten capture alone" in line
 
 
 def test_samples_are_named_where_vllm_takes_some() -> None:
@@ -141,7 +142,7 @@ def test_kernels_are_tuned_for_fp4_on_blackwell() -> None:
 def test_capture_is_the_longest_part_where_it_is() -> None:
     slow = made(known=Measured(capture_seconds=90.0))
     assert longest(slow) == ("capture", 90.0)
-    assert "longest part" not in next(line for line in lines(slow) if line.startswith("Beside it: "))
+    assert "The longest is" not in next(line for line in lines(slow) if line.startswith("Beside it: "))
 
 
 def test_captures_of_releases_before_the_timed_ones_have_wider_bounds() -> None:
@@ -153,7 +154,7 @@ def test_captures_of_releases_before_the_timed_ones_have_wider_bounds() -> None:
     assert then.high == pytest.approx(5 * now.high, rel=0.02)
     said = " ".join(lines(captured_by(plan, "0.9.1")))
     assert "releases before 0.19 were seen to take many times as long" in said
-    assert "longest part" not in said
+    assert "The longest is" not in said
     assert "many times as long" not in " ".join(lines(plan))
     adapters = capture_seconds(plan.deployment.model_copy(update={"enable_lora": True}), 67, is_older=True)
     # 67 graphs with adapters were said to take a minute in 0.8.

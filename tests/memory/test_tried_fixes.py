@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from cgplan import Deployment, Measured, MemoryFlags, load_model, plan
+from cgplan.memory.capacity_plan import CapacityPlan
 from cgplan.memory.estimates import GIB
-from cgplan.memory.plan import CapacityPlan
 from cgplan.releases.gpus import gpu
 from cgplan.resolve.memory_deduction import VARIABLE
 
@@ -99,3 +99,33 @@ def test_the_most_batched_tokens_that_leave_room_for_a_prefill() -> None:
         then = asked.with_way(f"--max-num-batched-tokens {tokens}")
         codes = {one.code: one.severity for one in then.findings}
         assert codes.get("CG552") == severity or then.starts != "yes"
+
+
+class TestAPrefillBesideARefusal:
+    """A34: the start is refused for its requests or its length, and the prefill is told all the same."""
+
+    def asked(self, **more: Any) -> Asked:
+        return Asked("nvidia/Qwen3.6-27B-NVFP4", "rtx5090", vllm="0.28.0", max_num_batched_tokens=8192, **more)
+
+    def fix(self, asked: Asked) -> str:
+        return str(next(one for one in asked.plan().findings if one.code == "CG552").fix)
+
+    @pytest.mark.parametrize(("length", "code"), [(100000, "CG501"), (238400, "CG501 and CG561")])
+    def test_it_is_mended_together_with_the_rest(self, length: int, code: str) -> None:
+        asked = self.asked(max_model_len=length)
+        assert asked.plan().starts == "no"
+        fix = self.fix(asked)
+        assert fix.endswith(f", which mends {code}, too")
+        seqs, tokens = (re.search(rf"--{name} ([0-9]+)", fix) for name in ("max-num-seqs", "max-num-batched-tokens"))
+        shorter = re.search(r"--max-model-len ([0-9]+)", fix)
+        assert tokens is not None
+        update = {"max_num_batched_tokens": int(tokens[1])}
+        update |= {"max_num_seqs": int(seqs[1])} if seqs is not None else {}
+        update |= {"max_model_len": int(shorter[1])} if shorter is not None else {}
+        then = plan(asked.deployment.model_copy(update=update))
+        assert then.starts == "yes"
+        assert {one.severity for one in then.findings if one.code == "CG552"} <= {"info"}
+
+    def test_alone_where_nothing_is_refused(self) -> None:
+        fix = self.fix(self.asked(max_model_len=32768, max_num_seqs=16))
+        assert "mends" not in fix

@@ -8,8 +8,8 @@ import pytest
 
 from cgplan import Deployment, Measured, MemoryFlags, load_model, plan
 from cgplan.memory.budget.non_torch import SYSTEM
+from cgplan.memory.capacity_plan import CapacityPlan
 from cgplan.memory.estimates import GIB
-from cgplan.memory.plan import CapacityPlan
 from cgplan.releases.gpus import gpu
 from cgplan.report.plan_answer import BEST_ONLY, IF_FREE, STARTS, headline
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from cgplan import Deployment, Measured, MemoryFlags, load_model, plan
+from cgplan.memory.capacity_plan import CapacityPlan
 from cgplan.memory.estimates import GIB
-from cgplan.memory.plan import CapacityPlan
 from cgplan.releases.gpus import gpu
 from cgplan.report.plan_answer import is_pressing
 from cgplan.trace import Finding

@@ -8,10 +8,10 @@ import pytest
 
 from cgplan import Deployment, Measured, MemoryFlags, load_model, plan
 from cgplan.memory.budget.suggestion import suggestion
+from cgplan.memory.capacity_plan import CapacityPlan
 from cgplan.memory.document import as_document
 from cgplan.memory.document_schema import PlanDocument
 from cgplan.memory.estimates import GIB
-from cgplan.memory.plan import CapacityPlan
 from cgplan.memory.request import MemoryRequest
 from cgplan.memory.what_if import Variant, outcome
 from cgplan.releases.gpus import gpu

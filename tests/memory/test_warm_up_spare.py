@@ -14,7 +14,7 @@ import pytest
 from cgplan import Deployment, MemoryFlags, load_model, plan
 from cgplan.inputs.vllm_logs import read_log
 from cgplan.memory.budget import shortages
-from cgplan.memory.plan import CapacityPlan
+from cgplan.memory.capacity_plan import CapacityPlan
 from cgplan.releases.gpus import gpu
 from cgplan.report.plan_answer import BEST_ONLY, LITTLE_TO_SPARE, STARTS, headline
 from cgplan.startup import remedies

@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 
 from cgplan import Deployment, Measured, MemoryFlags, gpu, load_model, plan
-from cgplan.memory.plan import CapacityPlan
+from cgplan.memory.capacity_plan import CapacityPlan
+from cgplan.memory.other_runner import other_runner
 from cgplan.report.plan_graphs import lines
-from cgplan.report.plan_words import WITHOUT_MANAGER, cache_lines, is_pressing
+from cgplan.report.plan_words import WITHOUT_MANAGER, cache_lines, gib, is_pressing, signed
 
 
-def made(model: str, card: str, release: str = "0.25.1", share: float = 0.9, **fields: Any) -> CapacityPlan:
+def made(model: str, card: str, release: str = "0.25.1", share: float | None = 0.9, **fields: Any) -> CapacityPlan:
     return plan(Deployment(model=load_model(model), gpu=gpu(card), vllm=release, **fields), MemoryFlags(share))
 
 
@@ -27,9 +28,7 @@ class TestRequests:
         found = made("Qwen/Qwen3.5-4B", "l40s", "0.22.1", 0.5, max_model_len=1024, usage_context="LLM_CLASS")
         assert found.best.plan is not None
         at_once = int(found.best.plan.max_concurrency or 0)
-        assert said(found)["At once"] == (
-            f"{at_once} of the full length; of the 256 that --max-num-seqs lets in the rest waits"
-        )
+        assert said(found)["At once"] == (f"{at_once} of the full length; of 256 such (--max-num-seqs) the rest wait")
         assert at_once < 256
 
     def test_nothing_waits_where_all_fit(self) -> None:
@@ -42,8 +41,8 @@ class TestRequests:
         assert plan_of_it is not None
         text = said(found)["A request"]
         counts = [group.blocks_per_request for group in plan_of_it.groups]
-        assert f"{' + '.join(map(str, counts))} = {sum(counts)} blocks, of 528 tokens" in text
-        assert "3 of them, 50 MiB, are states and the same for the shortest request" in text
+        assert f"{' + '.join(map(str, counts))} = {sum(counts)} blocks at the full length" in text
+        assert "3 of them, 50 MiB, are states of any request" in text
 
     def test_windows_have_no_states(self) -> None:
         text = said(made("google/gemma-4-31B-it", "h200", max_model_len=8192))["A request"]
@@ -68,16 +67,16 @@ class TestTokens:
     def test_the_product_gives_the_bytes(self) -> None:
         """A31: 28 layers x 8 heads x 128 x 2 x 2 bytes are 112 KiB."""
         text = said(made("Qwen/Qwen3-0.6B", "l4"))["A token"]
-        assert text == "112 KiB: 28 layers x 8 heads x 128 x 2 x 2 bytes (bfloat16); --kv-cache-dtype changes it"
+        assert text == "112 KiB: 28 layers x 8 heads x 128 x 2 x 2 bytes (bfloat16)"
 
     def test_of_quantised_weights(self) -> None:
         text = said(made("Qwen/Qwen3-8B", "h100", quantization="fp8"))["A token"]
         assert text.startswith("144 KiB: ")
-        assert text.endswith("the weights' quantisation does not change it, --kv-cache-dtype does")
+        assert text.endswith("; --kv-cache-dtype changes it, not --quantization")
 
     def test_the_cache_dtype_halves_them(self) -> None:
         text = said(made("Qwen/Qwen3-8B", "h100", kv_cache_dtype="fp8"))["A token"]
-        assert text.startswith("72 KiB: 36 layers x 8 heads x 128 x 2 x 1 byte;")
+        assert text.startswith("72 KiB: 36 layers x 8 heads x 128 x 2 x 1 byte")
 
     def test_of_each_gpu(self) -> None:
         text = said(made("Qwen/Qwen3-8B", "h100", tensor_parallel_size=2))["A token"]
@@ -85,12 +84,12 @@ class TestTokens:
 
     def test_of_the_group_that_grows(self) -> None:
         text = said(made("Qwen/Qwen3.5-4B", "l40s", "0.22.1", 0.5, max_model_len=1024))["A token"]
-        assert "; the other groups do not grow with the length" in text
+        assert "; other groups do not grow" in text
 
     def test_groups_by_what_they_keep(self) -> None:
         text = said(made("google/gemma-4-31B-it", "h200", max_model_len=8192))["Groups"]
         assert text == (
-            "5 groups of 10 layers with a window of 1,024, 513 blocks each; 10 layers that keep every token, 256 blocks"
+            "5 x 10 layers with a window of 1,024, 513 blocks each; 10 layers that keep every token, 256 blocks"
         )
         text = said(made("Qwen/Qwen3.5-4B", "l40s", "0.22.1", 0.5, max_model_len=1024))["Groups"]
         assert "a block is as large as a state, so it holds 528 tokens" in text
@@ -118,7 +117,36 @@ class TestRunner:
         other = made("Qwen/Qwen3-8B", "h100", "0.26.0", env={"VLLM_USE_V2_MODEL_RUNNER": "0"})
         assert text.startswith("V2, ")
         left = min(other.best.kv_bytes) / 2**30
-        assert f"; V1 by --env VLLM_USE_V2_MODEL_RUNNER=0: 102 graphs, and {left:.2f} GiB (" in text
+        assert f"; V1 by --env VLLM_USE_V2_MODEL_RUNNER=0: 102 graphs, {left:.2f} GiB of KV cache (" in text
+
+    def test_the_difference_by_its_parts(self) -> None:
+        """C10: rows of logits, and the estimate of the graphs; they are those of the two budgets."""
+        fields: dict[str, Any] = {"max_model_len": 8192}
+        one = made("Qwen/Qwen2.5-0.5B-Instruct", "rtx-pro-6000", "0.26.0", 0.85, **fields)
+        other = made(
+            "Qwen/Qwen2.5-0.5B-Instruct", "rtx-pro-6000", "0.26.0", 0.85, **fields,
+            env={"VLLM_USE_V2_MODEL_RUNNER": "0"},
+        )  # fmt: skip
+        assert one.budget is not None
+        assert other.budget is not None
+        a, b = one.budget.tightest, other.budget.tightest
+        text = said(one)["Runner"]
+        assert f"{signed(a.activation.best - b.activation.best)} logits of 1,024 rows" in text
+        assert f"{signed(-b.deducted.best)} graphs' estimate" in text
+        assert f"({signed(min(other.best.kv_bytes) - min(one.best.kv_bytes))}: " in text
+        found = other_runner(one)
+        assert found is not None
+        assert sum(size for _, size in found.parts) == pytest.approx(found.kv_bytes - min(one.best.kv_bytes), abs=16)
+
+    def test_a_kv_cache_below_0_is_none(self) -> None:
+        text = said(made("Qwen/Qwen3-32B", "l4", "0.26.0"))["Runner"]
+        assert text.endswith(" graphs, and no KV cache")
+        assert "GiB" not in text
+
+    def test_one_part_is_not_said_twice(self) -> None:
+        text = said(made("Qwen/Qwen2.5-0.5B-Instruct", "rtx-pro-6000", "0.26.0", 0.85, max_num_seqs=64))["Runner"]
+        assert text.count("GiB") + text.count("MiB") == 2
+        assert text.endswith(": graphs' estimate)")
 
     def test_one_alone_where_the_other_does_not_serve(self) -> None:
         method = {"method": "suffix", "num_speculative_tokens": 3}
@@ -133,8 +161,7 @@ class TestGraphs:
         found = made("Qwen/Qwen3-8B", "h100", "0.33.0")
         text = next(line for line in lines(found) if line.startswith("Capture really takes"))
         told = re.search(
-            r"In it are 51 PIECEWISE of ([0-9.]+) MiB each and 51 FULL of ([0-9.]+) MiB each; the rest, ([0-9.]+) GiB,"
-            r" all share\. A graph takes about 32 ms\.",
+            r": 51 PIECEWISE of ([0-9.]+) MiB, 51 FULL of ([0-9.]+) MiB, and ([0-9.]+) GiB that all share\.",
             text,
         )
         assert told is not None
@@ -146,7 +173,7 @@ class TestGraphs:
         deployment = Deployment(model=load_model("Qwen/Qwen3-8B"), gpu=gpu("h100"))
         text = " ".join(lines(plan(deployment, known=Measured(graphs=2**30))))
         assert "Capture really takes 1.00 GiB, as measured." in text
-        assert "In it are" not in text
+        assert "that all share" not in text
 
     def test_lora_multiplies_the_time(self) -> None:
         two = " ".join(lines(made("Qwen/Qwen3-8B", "h100", enable_lora=True, max_loras=8)))
@@ -158,13 +185,11 @@ class TestGraphs:
         assert "LoRA" not in " ".join(lines(made("Qwen/Qwen3-8B", "h100")))
 
     def test_samples_of_both_modes(self) -> None:
-        text = next(line for line in lines(made("Qwen/Qwen3.5-4B", "l40s", "0.22.1")) if "adds up" in line)
-        assert "PIECEWISE " in text
-        assert "FULL " in text
-        assert "MiB each of 50 more" in text
+        text = next(line for line in lines(made("Qwen/Qwen3.5-4B", "l40s", "0.22.1")) if "vLLM will estimate" in line)
+        assert re.search(r": PIECEWISE [0-9]+ \+ 50 x [0-9.]+ MiB, FULL [0-9]+ \+ [0-9]+ x [0-9.]+ MiB, the larg", text)
 
     def test_no_samples_where_all_is_captured(self) -> None:
-        assert not any("adds up" in line for line in lines(made("Qwen/Qwen3-8B", "h100", "0.33.0")))
+        assert not any("the larger of the first" in line for line in lines(made("Qwen/Qwen3-8B", "h100", "0.33.0")))
 
     @pytest.mark.parametrize(("release", "inside"), [("0.25.1", True), ("0.19.1", False)])
     def test_whether_they_are_inside_the_share(self, release: str, inside: bool) -> None:
@@ -172,6 +197,18 @@ class TestGraphs:
         text = " ".join(lines(found))
         assert (f"In {release} graphs are inside --gpu-memory-utilization" in text) is inside
         assert ("on top of --gpu-memory-utilization. Without graphs it would be as large." in text) is not inside
+
+    @pytest.mark.parametrize("seqs", [64, 1024])
+    def test_what_eager_leaves_is_that_of_a_plan_of_it(self, seqs: int) -> None:
+        """C10: with few rows compiled code makes the peak, which --enforce-eager takes away as well."""
+        fields: dict[str, Any] = {"max_model_len": 8192, "max_num_seqs": seqs}
+        found = made("Qwen/Qwen2.5-0.5B-Instruct", "rtx-pro-6000", "0.26.0", 0.85, **fields)
+        eager = made("Qwen/Qwen2.5-0.5B-Instruct", "rtx-pro-6000", "0.26.0", 0.85, **fields, enforce_eager=True)
+        text = " ".join(lines(found))
+        differs = min(eager.best.kv_bytes) != min(found.best.kv_bytes)
+        assert differs is (seqs == 64)
+        assert (f"makes it {gib(min(eager.best.kv_bytes))} GiB (+" in text) is differs
+        assert ("Without graphs it would be as large." in text) is not differs
 
     def test_microbatches_are_a_doubt(self) -> None:
         fields = {"data_parallel_size": 2, "enable_expert_parallel": True, "all2all_backend": "deepep_low_latency"}
@@ -197,7 +234,24 @@ class TestLaterReleases:
         note = next(one for one in found.findings if one.code == "CG599")
         assert note.severity == "warning"
         assert is_pressing(note)
-        assert "from 0.20.2 on vLLM takes its estimate of the graphs, about 0." in note.message
+        assert "from 0.20.2 on vLLM takes its estimate of the graphs, 0." in note.message
+
+    @pytest.mark.parametrize(
+        ("model", "card", "share"),
+        [("Qwen/Qwen3-30B-A3B", "h100", 0.95), ("openai/gpt-oss-20b", "h100", 0.9), ("Qwen/Qwen3-8B", "h100", None)],
+    )
+    def test_the_figures_are_those_of_a_plan_by_that_release(self, model: str, card: str, share: float | None) -> None:
+        """Its estimate is another than the one that 0.19.1 prints, and so may its default share be."""
+        now, then = (made(model, card, release, share, max_model_len=8192) for release in ("0.19.1", "0.20.2"))
+        note = next(one for one in now.findings if one.code == "CG599")
+        assert then.budget is not None
+        assert then.best.plan is not None
+        assert f"graphs, {gib(then.budget.tightest.deducted.best)} GiB there" in note.message
+        assert f": {gib(min(now.best.kv_bytes))} GiB become {gib(min(then.best.kv_bytes))}, and" in note.message
+        assert f"at once {then.best.plan.max_concurrency:.2f}" in note.message
+        # Where its default share gives more there is nothing to keep.
+        assert (note.fix is None) is (min(then.best.kv_bytes) > min(now.best.kv_bytes))
+        assert ("asks for 0.92 of the GPU by default" in note.message) is (share is None)
 
     @pytest.mark.parametrize(
         ("release", "fields"),
@@ -222,3 +276,44 @@ class TestLaterReleases:
         assert after.fits
         assert after.best.kv_bytes[0] >= found.best.kv_bytes[0]
         assert made("Qwen/Qwen3-8B", "l4", "0.20.2", 0.9, max_model_len=4096).best.kv_bytes[0] < found.best.kv_bytes[0]
+
+
+class TestWhatIsSaidTwice:
+    def test_whole_blocks_are_the_figure_of_the_refusal(self) -> None:
+        found = made("Qwen/Qwen3.6-27B", "h100", "0.33.0", None)
+        refused = next(one.message for one in found.findings if one.code == "CG561")
+        text = said(found)["KV cache"]
+        counted = re.search(r"there are ([0-9.]+) GiB", refused)
+        assert counted is not None
+        assert f" GiB are left, {counted[1]} in whole blocks, too little" in text
+        assert "whole blocks" not in said(made("Qwen/Qwen3-8B", "h100"))["KV cache"]
+
+    def test_fixes_that_differ_are_each_enough(self) -> None:
+        drafts = {"method": "mtp", "num_speculative_tokens": 2}
+        found = made("Qwen/Qwen3.6-27B", "h100", "0.33.0", None, speculative_config=drafts)
+        fixes = {one.fix for one in found.findings if one.code in ("CG561", "CG501")}
+        assert len(fixes) == 2
+        assert said(found)["Fixes"].startswith("each by itself")
+        assert re.match(r"--max-num-seqs [0-9]+ alone may start, by the best", said(found)["Requests"])
+        tried = made(
+            "Qwen/Qwen3.6-27B", "h100", "0.33.0", None,
+            speculative_config=drafts, max_num_seqs=256, max_model_len=238784,
+        )  # fmt: skip
+        assert tried.fits
+        assert "Fixes" not in said(made("Qwen/Qwen3.6-27B", "h100", "0.33.0", None))
+
+
+class TestLayersWithSeveralCaches:
+    def test_caches_are_not_counted_as_layers(self) -> None:
+        found = said(made("deepseek-ai/DeepSeek-V4-Flash", "h200", "0.33.0", tensor_parallel_size=8))
+        groups = found["Groups"]
+        assert "caches with a window of 128" in groups
+        assert "62 caches of MLA that keep every token" in groups
+        assert " layers" not in groups
+        assert groups.endswith("a layer has several caches")
+        assert re.match(r"[0-9.]+ KiB of each GPU: the sum of 62 caches of several kinds", found["A token"])
+
+    def test_a_layer_with_one_cache_is_a_layer(self) -> None:
+        groups = said(made("Qwen/Qwen3.5-4B", "l40s"))["Groups"]
+        assert "layers with a state" in groups
+        assert "caches" not in groups

@@ -11,7 +11,7 @@ from typer.main import get_command
 from cgplan.cli import pasted
 from cgplan.cli.app import build
 from cgplan.cli.argv import normalise
-from cgplan.report import topics
+from cgplan.report import intents, topics
 from cgplan.report.lists_schema import TopicPart
 from cgplan.report.ranking import Ranking, Text, words_of
 from cgplan.rules import all_rules
@@ -150,3 +150,92 @@ def test_measured_figures_come_from_one_place() -> None:
         row = next(row for row in rows if row["source"].endswith("#2360") and row["kind"] == kind)
         assert row["gain"] in answers["small-gain"]
     assert not any("{" in answer for answer in answers.values())
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "CUDA out of memory while serving",
+        "CUDA out of memory on a long prompt after a successful start",
+        "OOM under load",
+        "dies at a 6k prompt",
+        "Qwen3.5 hybrid GDN starts but CUDA out of memory during prefill",
+        "vllm came up fine, then torch.OutOfMemoryError on the second request",
+        "crashes with out of memory in production after some hours",
+        "server ready, the first user with 18k tokens kills it: OutOfMemoryError",
+    ],
+)
+def test_memory_that_runs_out_at_work_ranks_the_step_first(question: str) -> None:
+    found = topics.find(question)
+    assert found is not None
+    assert (found.rule_first, found.topics[0].name) == (False, "oom-while-serving")
+    assert [rule.code for rule in found.rules[:2]] == ["CG825", "CG552"]
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "CUDA out of memory while capturing graphs",
+        "sampler warm-up out of memory with 64 dummy requests",
+        "out of memory at startup, serving Qwen3-8B",
+        "container killed with 137 under load, host out of memory",
+        "same OOM whatever the utilization",
+        "OOM at start, what can I set",
+        "illegal memory access, crashes on a long prompt",
+    ],
+)
+def test_memory_that_runs_out_before_that_or_elsewhere_does_not(question: str) -> None:
+    found = topics.find(question)
+    assert found is not None
+    assert not found.topics or found.topics[0].name != "oom-while-serving"
+
+
+@pytest.mark.parametrize(
+    ("question", "name"),
+    [
+        ("which cudagraph mode is fastest, PIECEWISE gives 3.9 requests a second, FULL 6.1", "full-gain"),
+        ("is FULL faster than PIECEWISE", "full-gain"),
+        ("why only PIECEWISE and no FULL", "only-piecewise"),
+        ("with drafts FULL is gone and PIECEWISE is slower, faster without", "speculation-slower"),
+        ("what does a lower --max-num-batched-tokens free", "batched-tokens"),
+        ("max-num-batched-tokens out of memory", "batched-tokens"),
+        ("graph memory estimate rose from 1.1 GiB to 9.9 GiB with the upgrade, which do I trust", "estimate-too-low"),
+        ("estimate of the graphs too low by 5 GiB", "estimate-too-low"),
+        ("estimate of the graphs far too many GiB, capture took only 0.4", "estimate-off"),
+        (
+            "--gpu-memory-utilization=0.8 is equivalent to 0.78 without CUDA graph memory profiling",
+            "utilization-advice",
+        ),
+    ],
+)
+def test_what_is_asked_outranks_the_names_in_it(question: str, name: str) -> None:
+    found = topics.find(question)
+    assert found is not None
+    assert (found.rule_first, found.topics[0].name) == (False, name)
+
+
+def test_an_ask_needs_a_phrase_of_each_group_and_none_of_the_rest() -> None:
+    asks = ("oom|out of memory + under load|long prompt - capturing|host",)
+    assert intents.asked("OOM under   load", asks)
+    assert intents.asked("out_of_memory at a LONG prompt", asks)
+    assert not intents.asked("oom", asks)
+    assert not intents.asked("room under load", asks), "whole words"
+    assert not intents.asked("host oom under load", asks)
+    assert not intents.asked("oom under load", ())
+    assert intents.ruled_out("oom on the host", asks)
+    assert not intents.ruled_out("oom under load", asks)
+    assert not intents.ruled_out("the host under load", asks), "not of what the ask is about"
+    with pytest.raises(ValueError, match="empty phrase"):
+        intents.parse("a + ")
+
+
+def test_every_ask_is_written_in_lower_case_and_parses() -> None:
+    asks = [ask for topic in topics.topics() for ask in topic.asks]
+    assert len(asks) > 5
+    for ask in asks:
+        assert ask == ask.casefold()
+        assert intents.parse(ask).groups
+
+
+def test_no_topic_sends_to_explain() -> None:
+    assert [topic.name for topic in topics.topics() if any("cgplan explain" in run for run in topic.run)] == []

@@ -13,7 +13,8 @@ from sweep_helpers import BASE, SMALL, grid
 from cgplan import Deployment, gpu, load_model
 from cgplan.errors import CgplanError
 from cgplan.memory.budget.budget import MemoryFlags
-from cgplan.memory.plan import capture_time, plan_of
+from cgplan.memory.capacity_plan import capture_time
+from cgplan.memory.plan import plan_of
 from cgplan.memory.request import MemoryRequest
 from cgplan.sweep import evaluate
 from cgplan.sweep.evaluate import FACTS, Evaluator

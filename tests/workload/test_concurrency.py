@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
 
 from cgplan import CUDAGraphMode, Deployment, InputError, gpu, load_model, plan, resolve
 from cgplan.memory.request import MemoryRequest
-from cgplan.report.concurrency_view import effect, told
+from cgplan.report.concurrency_view import effect, notes, page, stopped, told
 from cgplan.resolve.graphs import Batch
 from cgplan.workload.choices.concurrency import Ceiling, Used, ceiling_of
 
@@ -112,3 +113,58 @@ def test_nothing_to_say(fields: dict[str, Any], most: int, code: str) -> None:
     with pytest.raises(InputError) as caught:
         of(most, **fields)
     assert caught.value.code == code
+
+
+SIZES = [1, 2, 4, 8, 16, 32, 64]
+SECONDS = re.compile(r"([0-9.-]+) s (less|more) of capture \(([0-9.-]+) to ([0-9.-]+)\)")
+
+
+class TestWhatALaunchSaves:
+    def test_the_bounds_hold_the_best_value(self) -> None:
+        seen = set()
+        for found in (of(16, max_num_seqs=64, cudagraph_capture_sizes=SIZES), of(8)):
+            for one in found.launches[1:]:
+                for best, word, low, high in SECONDS.findall(effect(found, one)):
+                    assert float(low) <= float(best) <= float(high)
+                    seen.add(word)
+        assert seen == {"less", "more"}
+
+    def test_what_is_more_is_not_told_as_less_than_nothing(self) -> None:
+        found = of(16, max_num_seqs=64, cudagraph_capture_sizes=SIZES)
+        text = effect(found, next(one for one in found.launches if one.name == "a size for each number"))
+        assert re.search(r"18 graphs more, \d+ MiB more, [0-9.]+ s more of capture", text)
+        assert " -" not in text
+
+    def test_the_same_graphs_are_no_saving_but_the_tokens_are_told(self) -> None:
+        found = of(8, compilation_config={"cudagraph_mode": "PIECEWISE"})
+        assert "without what is never used" not in {one.name for one in found.launches}
+        one = next(one for one in found.launches if one.name == "no more are let in, largest size kept")
+        assert re.fullmatch(rf"{one.name}: as many graphs, [\d,]+ KV tokens more", effect(found, one))
+        assert any(note.startswith("KV tokens: --max-num-seqs") for note in notes(found, ()))
+        assert not any(note.startswith("KV tokens") for note in notes(of(256), ()))
+
+    def test_drafts_drop_sizes_that_are_used(self) -> None:
+        drafted = Deployment(
+            model=load_model("Qwen/Qwen3.6-27B"), gpu=gpu("h100"),
+            speculative_config={"method": "mtp", "num_speculative_tokens": 2},
+        )  # fmt: skip
+        found = ceiling_of(drafted, MemoryRequest(), 5)
+        today, kept = found.launches[:2]
+        assert kept.point.waste > today.point.waste
+        assert kept.name == "no more are let in, largest size kept"
+
+
+class TestADeploymentThatDoesNotStart:
+    def test_it_is_told_with_the_fix(self) -> None:
+        found = ceiling_of(Deployment(model=load_model("Qwen/Qwen3-8B"), gpu=gpu("t4")), MemoryRequest(), 8)
+        assert [one.code for one in found.stops] == ["CG597"]
+        first, why = stopped(found)
+        assert first == "It does not start as it is, by the best estimate:"
+        assert "the weights alone take" in why
+        assert "fix: --tensor-parallel-size 2" in why
+        assert "It does not start as it is" in page(found, "")
+
+    def test_one_that_starts_has_no_such_words(self) -> None:
+        found = of(8)
+        assert (found.stops, stopped(found)) == ((), [])
+        assert "does not start" not in page(found, "")

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from workload_helpers import FULL, METRICS, decode, mixed, ran
+from workload_helpers import FULL, METRICS, NONE, decode, mixed, ran
 
 from cgplan import Deployment, InputError, gpu, load_model, tune
 from cgplan.report import tune_view
@@ -79,6 +79,19 @@ def test_a_larger_size_is_one_that_reaches_the_batches(fields: dict[str, Any], s
         assert codes(tune(deployment(max_cudagraph_capture_size=named), traffic)) == ["CG724"]
     assert codes(tune(deployment(max_cudagraph_capture_size=208), traffic)) == []
     assert codes(tune(deployment(cudagraph_capture_sizes=[1, 8, 64, 203]), traffic)) == []
+
+
+def test_batches_of_an_unknown_kind_are_not_called_decode() -> None:
+    """E06: a table of --cudagraph-metrics has a step of 600 tokens that ran without a graph, and not of which kind."""
+    asked = deployment(max_num_seqs=1024)
+    (found,) = tune(asked, workload_of([decode(8, 100), ran(600, NONE, 600, 2)])).findings
+    assert (found.code, found.severity) == ("CG724", "info")
+    assert "of the steps are batches above 512 tokens" in found.message
+    assert "decode batches above" not in found.message
+    assert str(found.fix).endswith(", if they are decode batches")
+    (sure,) = tune(asked, workload_of([decode(8, 100), decode(600, 2)])).findings
+    assert (sure.code, sure.severity) == ("CG724", "warning")
+    assert "are decode batches above 512 tokens" in sure.message
 
 
 def test_a_size_of_must_is_not_above_the_largest_of_today() -> None:

@@ -9,9 +9,10 @@ from runs import Run
 
 from cgplan.memory.budget.budget import MemoryFlags
 from cgplan.memory.budget.measured import Measured
+from cgplan.memory.capacity_plan import CapacityPlan, vllm_estimate
 from cgplan.memory.estimates import GIB, Interval
 from cgplan.memory.graphs.memory import predict_graph_memory
-from cgplan.memory.plan import CapacityPlan, plan, vllm_estimate
+from cgplan.memory.plan import plan
 
 
 class Error(NamedTuple):

@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 from runs import Run
 
+from cgplan.memory.capacity_plan import capacity_in
 from cgplan.memory.estimates import GIB
 from cgplan.memory.kv.cache_plan import KVCachePlan
-from cgplan.memory.plan import capacity_in
 
 HALF_DIGIT = round(0.00501 * GIB)
 """Logs print GiB with two digits."""

@@ -28,7 +28,8 @@ LATER_DEDUCTED = Rule(
     title="From 0.20.2 on the KV cache gives the graphs' estimate up: a full cache becomes smaller with the release.",
     why="Until 0.19.1 the estimate is printed, and the graphs come on top of --gpu-memory-utilization.",
     example="6.9 GiB of KV cache hold 1.36 requests of the full length; less an estimate of 1.6 GiB they hold 1.04.",
-    instead="Raise --gpu-memory-utilization by what the estimate is of the GPU, or lower --max-model-len.",
+    instead="Raise --gpu-memory-utilization by that release's estimate, which is another than the one printed now, or"
+    " lower --max-model-len.",
     source="vllm/v1/worker/gpu_worker.py:447-470",
     until="0.19.1",
 )

@@ -56,6 +56,14 @@ def gdn_prefill_findings(deployment: Deployment, resolution: Resolution, made: B
     yield Finding(GDN_PREFILL.code, "warning", text, fix, "--max-num-batched-tokens")
 
 
+def most_of_prefill(deployment: Deployment, resolution: Resolution, stage: StageBudget) -> int | None:
+    """What a prefill of all batched tokens takes at most beyond the profile run, bytes of a rank; None: not known."""
+    state = _widest(deployment)
+    if state is None or deployment.gpu.platform != "cuda" or uses_flashinfer(deployment, state):
+        return None
+    return beyond_profile(deployment, resolution, state, stage).high
+
+
 def uses_flashinfer(deployment: Deployment, state: StateSizes) -> bool:
     """Whether vLLM takes FlashInfer's prefill where nothing else is asked for: _resolve_gdn_prefill_backend."""
     release, (major, minor) = canonical(deployment.vllm), deployment.gpu.capability

@@ -10,15 +10,23 @@ from ...resolve import Resolution
 from ..kv_specs import FullAttentionSpec
 from .cache import kv_cache
 from .cache_plan import KVCachePlan, PlannedGroup
+from .groups import GroupSpec
 from .merge import UniformTypeKVCacheSpecs
 
 ENOUGH = 1 << 60
 """Bytes in which every request fits."""
 
 
+def keeps_all(spec: GroupSpec) -> bool:
+    """Whether a group keeps every token; where its layers keep specs of their own, each does."""
+    if isinstance(spec, UniformTypeKVCacheSpecs):
+        return all(isinstance(one, FullAttentionSpec) for one in spec.specs.values())
+    return isinstance(spec, FullAttentionSpec)
+
+
 def growing(plan: KVCachePlan) -> PlannedGroup | None:
     """The one group of layers that keeps every token; None: there is none, or more than one."""
-    found = [group for group in plan.groups if isinstance(group.spec, FullAttentionSpec | UniformTypeKVCacheSpecs)]
+    found = [group for group in plan.groups if keeps_all(group.spec)]
     return found[0] if len(found) == 1 else None
 
 

@@ -12,8 +12,9 @@ from ...sections import Gpu
 from ...trace import Finding
 from ..budget.budget import MemoryFlags
 from ..budget.non_torch import total_bytes
+from ..capacity_plan import CapacityPlan
 from ..estimates import GIB, Interval
-from ..plan import CapacityPlan, plan_of
+from ..plan import plan_of
 from ..request import MemoryRequest
 from .descriptors import Descriptor
 from .device import CONTEXT_BYTES

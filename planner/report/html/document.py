@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ..._version import __version__
 from ...inputs.launches.secret_names import is_secret_name
 from ...inputs.secret_shapes import HIDDEN
-from ...memory.plan import CapacityPlan, capture_time
+from ...memory.capacity_plan import CapacityPlan, capture_time
 from ...memory.profile.worth import Left
 from ...memory.what_if import BuyBack
 from ...trace import Finding

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ...memory.capacity_plan import CapacityPlan
 from ...memory.estimates import GIB
-from ...memory.plan import CapacityPlan
 from ...memory.what_if import BuyBack
 from .. import plan_graphs
 from .. import plan_words as words

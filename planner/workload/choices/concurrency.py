@@ -6,16 +6,19 @@ nothing. PIECEWISE graphs serve prompts too: a prefill may have any number of to
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from ...deployment import Deployment
 from ...errors import CgplanError, InputError
+from ...memory.plan import plan_of
 from ...memory.request import MemoryRequest
+from ...memory.verdict import fits_by_best
 from ...resolve import resolve
 from ...resolve.graphs import Batch, Dispatch
 from ...resolve.resolution import Resolution
+from ...trace import Finding
 from ...vocabulary import CUDAGraphMode
 from ..histogram import Batches, Range, workload_of
 from ..sizes.effect import Point, Setting, can_be_planned, with_sizes
@@ -73,6 +76,7 @@ class Ceiling:
         without_graph: numbers of requests whose decode steps run without a graph.
         launches: today's first.
         why_no_memory: why bytes are not known; "": they are.
+        stops: what ends the start of today's launch by its memory, each with its fix; (): it starts, or is not known.
     """
 
     resolution: Resolution
@@ -83,6 +87,7 @@ class Ceiling:
     without_graph: tuple[int, ...]
     launches: tuple[Launch, ...]
     why_no_memory: str
+    stops: tuple[Finding, ...] = ()
 
 
 def ceiling_of(deployment: Deployment, request: MemoryRequest, most: int) -> Ceiling:
@@ -103,9 +108,18 @@ def ceiling_of(deployment: Deployment, request: MemoryRequest, most: int) -> Cei
     launches = tuple(_launches(deployment, resolution, known, requests))
     decodes = _decodes(resolution, requests).items()
     eager = tuple(n for n, found in decodes if found.mode is CUDAGraphMode.NONE)
+    stops = () if why_not else _stops(deployment, request)
     return Ceiling(
-        resolution, deployment, requests, most, tuple(_used(resolution, requests)), eager, launches, why_not
+        resolution, deployment, requests, most, tuple(_used(resolution, requests)), eager, launches, why_not, stops
     )  # fmt: skip
+
+
+def _stops(deployment: Deployment, request: MemoryRequest) -> tuple[Finding, ...]:
+    """The findings of the plan that end the start by the best values."""
+    if fits_by_best(deployment, request):
+        return ()
+    made = plan_of(deployment, request)
+    return tuple(one for one in made.findings if one.code in made.ends)
 
 
 def _used(resolution: Resolution, most: int) -> Iterator[Used]:
@@ -135,7 +149,9 @@ def _launches(
         Batches("decode", Range(n * each, n * each), 1, Range(n, n), each) for n in _decodes(resolution, most)
     )
     steps = merged(groups_of(workload, resolution))
-    yield _launch("today", "", deployment, resolution, steps, request)
+    today = _launch("today", "", deployment, resolution, steps, request)
+    yield today
+    hit = sorted({size for one in _used(resolution, most) for size in one.by_decode})
     fewer = deployment
     limit = ""
     if most < resolution.max_num_seqs:
@@ -144,14 +160,19 @@ def _launches(
             largest = resolution.max_capture_size
             kept = fewer.model_copy(update={"max_cudagraph_capture_size": largest})
             flags = f"{limit} --max-cudagraph-capture-size {largest}"
-            yield from _tried("without what is never used", flags, kept, steps, request)
+            yield from (_named(one, today, hit) for one in _tried("", flags, kept, steps, request))
         yield from _tried("no more are let in", limit, fewer, steps, request)
-    hit = sorted({size for one in _used(resolution, most) for size in one.by_decode})
     each_size = [n * each for n in range(1, most + 1)] if most <= MOST_NAMED else []
     for name, sizes in (("the sizes that decode steps use", hit), ("a size for each number", each_size)):
         if sizes and tuple(sizes) != resolution.capture_sizes:
             flags = f"{limit} --cudagraph-capture-sizes {' '.join(map(str, sizes))}".strip()
             yield from _tried(name, flags, with_sizes(fewer, sizes), steps, request)
+
+
+def _named(one: Launch, today: Launch, hit: Sequence[int]) -> Launch:
+    """By what it does: vLLM may drop sizes that are used, where drafts make whole requests of them, or none."""
+    drops_unused = one.point.graphs < today.point.graphs and set(hit) <= set(one.point.sizes)
+    return one._replace(name="without what is never used" if drops_unused else "no more are let in, largest size kept")
 
 
 def _tried(

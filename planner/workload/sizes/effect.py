@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 from ...deployment import Deployment
 from ...errors import CgplanError, InputError
+from ...memory.capacity_plan import capacity_in
 from ...memory.capture_seconds import Seconds, capture_seconds
-from ...memory.plan import capacity_in
 from ...memory.request import MemoryRequest, make_budget
 from ...resolve import resolve
 from ...resolve.resolution import Resolution

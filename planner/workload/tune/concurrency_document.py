@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 from ..choices.concurrency import Ceiling
@@ -42,5 +43,7 @@ def as_document(found: Ceiling) -> dict[str, Any]:
             }
             for one in found.launches
         ],
+        "starts": None if found.why_no_memory else not found.stops,
+        "stops": [asdict(one) for one in found.stops],
         "notes": [f"the memory is not planned: {found.why_no_memory}"] if found.why_no_memory else [],
     }

@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from ...resolve.document_schema import FindingPart
 from .tune_schema import CapturePart
 
 
@@ -50,6 +51,8 @@ class ConcurrencyDocument(_Part):
     graphs: list[UsedPart]
     without_graph: list[int] = Field(description="numbers of requests whose decode steps run without a graph")
     launches: list[LaunchPart]
+    starts: bool | None = Field(description="by its memory, by the best estimate; null: not planned")
+    stops: list[FindingPart] = Field(description="what ends the start of today's launch, each with its fix")
     notes: list[str]
     assumptions: list[str] = Field(default=[], description="of the command: what was not said and is assumed")
 

@@ -60,9 +60,25 @@ def _above(deployment: Deployment, given: TrafficSteps, frame: Frame) -> Finding
     if share < WORTH_SAYING:
         return None
     widest = max(step.batch.num_tokens for step in wide)
-    message = f"{share:.1%} of the steps are decode batches above {frame.largest} tokens, the largest size"
+    above = f"above {frame.largest} tokens, the largest size"
     fix = _larger(deployment, given.resolution, widest)
+    if not _are_decode(given, frame.largest):
+        message = (
+            f"{share:.1%} of the steps are batches {above}; the source does not say whether they are decode batches or"
+            " have a prefill"
+        )
+        return Finding(ABOVE_ALL_SIZES.code, "info", message, f"{fix}, if they are decode batches", WHERE)
+    message = f"{share:.1%} of the steps are decode batches {above}"
     return Finding(ABOVE_ALL_SIZES.code, "warning", message, fix, WHERE)
+
+
+def _are_decode(given: TrafficSteps, largest: int) -> bool:
+    """Whether the source says of a batch above `largest` that it is of decode; one of an unknown kind is taken so."""
+    return any(
+        item.kind == "decode" and (item.tokens.high is None or item.tokens.high > largest)
+        for part in given.traffic
+        for item in part.workload.batches
+    )
 
 
 def _larger(deployment: Deployment, resolution: Resolution, widest: int) -> str:
