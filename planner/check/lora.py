@@ -60,7 +60,7 @@ def more_sets(subject: Subject) -> Iterator[Hit]:
     section = d.compilation_config.model_copy(update={"cudagraph_specialize_lora": False})
     one_set = what_if(subject, compilation_config=section)
     most = found.lora.max_loras
-    fewer_sizes = "name fewer --cudagraph-capture-sizes where the start or the memory matters"
+    fewer_sizes = "name fewer --cudagraph-capture-sizes"
     lower = f"lower --max-loras, which is {most}, to the adapters of one batch, or {fewer_sizes}"
     lower = lower if most > 1 else fewer_sizes
     adapters = "1 adapter" if most == 1 else f"{most} adapters"

@@ -9,8 +9,8 @@ from .record import Start
 WORTH = 0.2
 """Share of the planned weights by which they have to be smaller."""
 FIX = (
-    "a quantised checkpoint? --model takes its config.json or its id, --weights-bytes what the log says after `Model"
-    " loading took`"
+    "a quantised checkpoint? --model takes its config.json or its id, `cgplan plan --weights-bytes` what the log says"
+    " after `Model loading took`"
 )
 
 

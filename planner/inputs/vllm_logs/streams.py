@@ -7,6 +7,7 @@ import contextlib
 import importlib
 import io
 import os
+import shlex
 import stat
 import sys
 import zlib
@@ -14,7 +15,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
-from ...errors import InputError, cannot_read
+from ...errors import InputError, cannot_read, shorten
 from ..safe_json import shown
 from .zstd_frames import Frames
 
@@ -79,7 +80,8 @@ def _opened(source: Source) -> Iterator[tuple[IO[Any], str]]:
     except (OSError, ValueError) as error:
         fix = "give a log file, or -"
         if len(name.split()) > 1:
-            fix += ", or the words of an error; a question goes to `cgplan explain`, a serve line to `cgplan check`"
+            asked = shlex.quote(shorten(name, 80))
+            fix += f", or words of an error that are known; else: cgplan explain {asked}; a serve line: cgplan check"
         raise cannot_read(error, name, fix, code="CG986") from None
     with stream:
         yield stream, name
